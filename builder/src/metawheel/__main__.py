@@ -1,0 +1,3 @@
+from metawheel.cli import main
+
+main()

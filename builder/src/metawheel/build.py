@@ -1,0 +1,194 @@
+"""`metawheel build`: from families and ledgers to a site, and to the wrappers' projects."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+from metawheel import __version__
+from metawheel.errors import SourceError, UpstreamAlarm
+from metawheel.family import FAMILY_FILE, Family
+from metawheel.ledger import load
+from metawheel.model import Artifact, Omission, UpstreamFile, Wrapper
+from metawheel.plan import Plan, plan
+from metawheel.project import Tree, render_project
+from metawheel.site import HostedFiles, Manifest, page_digests, site_pages, write_site
+from metawheel.upstream.http import Fetcher, Mirror
+from metawheel.upstream.pages import parse_page
+from metawheel.upstream.sources import pypi_page
+from metawheel.wheels import Job, build_wheels, write_project
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a build is asked for."""
+
+    flavour: str = "pinned"
+    allow_unhashed: bool = False
+    mirrors: tuple[Mirror, ...] = ()
+    offline: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What a build did."""
+
+    wrappers: tuple[Wrapper, ...] = ()
+    wheels: int = 0
+    built: int = 0  # wheels that were not taken over from the last state
+    changed: tuple[str, ...] = ()  # paths in the site
+    incomplete: tuple[str, ...] = ()  # projects whose pages lack PyPI-hosted files
+    pypi_error: str | None = None
+    omissions: tuple[Omission, ...] = ()
+    unchanged: bool = False  # nothing to do: not a file was touched
+
+
+def make_plan(families: Iterable[Family], options: Options) -> Plan:
+    families = tuple(families)
+    ledgers = {family.name: load(family.ledger_path) for family in families}
+    return plan(families, ledgers, flavour=options.flavour, allow_unhashed=options.allow_unhashed)
+
+
+def build(
+    families: Sequence[Family],
+    site: Path,
+    options: Options,
+    fetcher: Callable[[], Fetcher],
+    progress: Callable[[int, int], None],
+) -> Built:
+    """Build a site; offline, but for the addresses of files that PyPI hosts. Raises MetawheelError."""
+    old = Manifest.load(site)
+    inputs = _inputs(families, options)
+    if old is not None and old.inputs == inputs and old.is_whole(site) and (not old.incomplete or options.offline):
+        return Built(wheels=len(old.wheels), incomplete=tuple(old.incomplete), unchanged=True)
+    planned = make_plan(families, options)
+    hosted, pypi_error = _hosted(planned.wrappers, old.hosted if old else {}, options, fetcher)
+    jobs, digests = _jobs(planned.wrappers)
+    kept = _kept(site, old, digests)
+    missing = [replace(job, wheels=left) for job in jobs if (left := tuple(w for w in job.wheels if w not in kept))]
+    with tempfile.TemporaryDirectory(prefix="metawheel-") as folder:
+        made = {item.filename: item for item in build_wheels(missing, Path(folder), progress)}
+        wheels = {name: made[name] if name in made else kept[name] for name in sorted(digests)}
+        pages, incomplete = site_pages(planned.wrappers, wheels, hosted, options.mirrors)
+        new = Manifest(
+            inputs=inputs,
+            wheels=wheels,
+            projects=digests,
+            pages=page_digests(pages),
+            hosted=dict(sorted(hosted.urls.items())),
+            incomplete=incomplete,
+        )
+        if old is not None and replace(new, inputs=old.inputs) == old and old.is_whole(site):
+            changed: list[str] = []
+        else:
+            changed = write_site(site, old, new, pages, Path(folder))
+    return Built(
+        wrappers=planned.wrappers,
+        wheels=len(wheels),
+        built=len(made),
+        changed=tuple(changed),
+        incomplete=tuple(incomplete),
+        pypi_error=pypi_error,
+        omissions=planned.omissions,
+        unchanged=not changed,
+    )
+
+
+def write_projects(wrappers: Iterable[Wrapper], folder: Path) -> None:
+    """Leave every wrapper's project in folder/<name>-<version>/."""
+    for wrapper in wrappers:
+        write_project(render_project(wrapper), folder / f"{wrapper.name}-{wrapper.version}")
+
+
+def _inputs(families: Iterable[Family], options: Options) -> str:
+    """A digest of all that a site is made from, but for PyPI: what is recorded of its files does not change."""
+    digest = hashlib.sha256()
+    facts = [__version__, version("hatchling"), options.flavour, str(options.allow_unhashed)]
+    facts += [f"{mirror.origin}={mirror.target}" for mirror in options.mirrors]
+    digest.update(json.dumps(facts).encode())
+    for family in sorted(families, key=lambda family: family.name):
+        for path in (family.folder / FAMILY_FILE, family.ledger_path):
+            content = path.read_bytes() if path.exists() else b""
+            digest.update(f"{family.name} {path.name} {hashlib.sha256(content).hexdigest()}".encode())
+    return digest.hexdigest()
+
+
+def _jobs(wrappers: Iterable[Wrapper]) -> tuple[list[Job], dict[str, str]]:
+    """A job for each wrapper, and for each wheel the digest of the project it is built from."""
+    jobs: list[Job] = []
+    digests: dict[str, str] = {}
+    for wrapper in wrappers:
+        tree = render_project(wrapper)
+        jobs.append(Job(key=wrapper.key, tree=tree, wheels=wrapper.wheels))
+        digests |= dict.fromkeys(wrapper.wheels, _tree_digest(tree))
+    return jobs, dict(sorted(digests.items()))
+
+
+def _tree_digest(tree: Tree) -> str:
+    return hashlib.sha256(json.dumps(dict(tree), sort_keys=True).encode()).hexdigest()
+
+
+def _kept(site: Path, old: Manifest | None, digests: Mapping[str, str]) -> dict[str, Artifact]:
+    """The wheels of the last state that would be built alike."""
+    if old is None:
+        return {}
+    return {
+        name: item
+        for name, item in old.wheels.items()
+        if old.projects.get(name) == digests.get(name)
+        and (site / "files" / name).is_file()
+        and (site / "files" / f"{name}.metadata").is_file()
+    }
+
+
+def _hosted(
+    wrappers: Iterable[Wrapper], known: Mapping[str, str], options: Options, fetcher: Callable[[], Fetcher]
+) -> tuple[HostedFiles, str | None]:
+    """Ask PyPI's pages where it has the files that ledgers keep without host; what was once found is not asked again.
+
+    Raises UpstreamAlarm where a page states another sha256 than the ledger.
+    """
+    files = {file.filename: file for w in wrappers for file in w.files if file.url is None}
+    urls = {name: known[name] for name in files if name in known}
+    wanted = sorted({file.project for name, file in files.items() if name not in urls})
+    error: str | None = None
+    if wanted and not options.offline:
+        source = fetcher()
+        with ThreadPoolExecutor(len(wanted)) as pool:
+            found = list(pool.map(lambda project: _try_page(project, source), wanted))
+        for result in found:
+            if isinstance(result, SourceError):
+                error = error or str(result)
+                continue
+            urls |= _matching(result, files)
+    elif wanted:
+        error = "not asked (--offline)"
+    return HostedFiles(urls=urls, missing=frozenset(files) - frozenset(urls)), error
+
+
+def _try_page(project: str, fetcher: Fetcher) -> tuple[UpstreamFile, ...] | SourceError:
+    try:
+        return parse_page(fetcher.page(pypi_page(project)), "pypi", sha256_from="pypi").files
+    except SourceError as error:
+        return error
+
+
+def _matching(listed: Iterable[UpstreamFile], files: Mapping[str, UpstreamFile]) -> dict[str, str]:
+    urls = {}
+    for file in listed:
+        ours = files.get(file.filename)
+        if ours is None or file.url is None:
+            continue
+        if file.sha256 != ours.sha256:
+            raise UpstreamAlarm(
+                pypi_page(file.project),
+                f"states sha256 {file.sha256} for {file.filename}, the ledger {ours.sha256}; nothing was built",
+            )
+        urls[file.filename] = file.url
+    return urls

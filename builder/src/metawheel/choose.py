@@ -1,0 +1,301 @@
+"""Choosing which upstream wheels a backend gets on each platform. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from metawheel.family import Family, Plugin
+from metawheel.model import Cell, Platform, UpstreamFile
+from metawheel.tags import PythonTag, cell_key, intersect, marker, platforms, system_version
+
+UNHASHED = "upstream states no sha256 (`metawheel sync --hash-missing` computes it)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """What one platform gets."""
+
+    own: bool  # the backend itself, not the plain build that stands in for it
+    pin: str
+    files: tuple[UpstreamFile, ...]
+    cells: tuple[Cell, ...]
+    beside: tuple[str, ...] = ()  # what is required with it: plugins
+    direct: tuple[str, ...] = ()  # the direct flavour's lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The branches of one release of one project for one backend, and what was left out."""
+
+    branches: dict[Platform, Branch]
+    omitted: tuple[tuple[str, str], ...]  # what, reason
+
+
+class Unusable(Exception):
+    """Upstream has wheels, but none that may be pinned; the message is the reason."""
+
+
+@dataclass(slots=True)
+class _Found:
+    own: list[UpstreamFile] = field(default_factory=list)
+    stand_in: list[UpstreamFile] = field(default_factory=list)
+    plugin: Plugin | None = None
+
+
+class Catalog:
+    """A family's ledger, indexed."""
+
+    def __init__(
+        self, family: Family, files: Sequence[UpstreamFile], *, direct: bool = False, allow_unhashed: bool = False
+    ) -> None:
+        self.family = family
+        self.direct = direct
+        self.allow_unhashed = allow_unhashed
+        self._order = {source.name: number for number, source in enumerate(family.source)}
+        self._files: dict[str, dict[Version, list[UpstreamFile]]] = defaultdict(lambda: defaultdict(list))
+        self._builds: dict[tuple[str, Version], dict[tuple[str, Platform], list[UpstreamFile]]] = {}
+        for file in files:
+            if file.gone is None:
+                self._files[file.project][file.release].append(file)
+
+    def releases(self, project: str) -> list[Version]:
+        return list(self._files[project])
+
+    def requires(self, project: str, release: Version) -> tuple[str, ...]:
+        return next((f.requires for f in self._files[project][release] if f.requires is not None), ())
+
+    def yanked(self, project: str, release: Version) -> str | None:
+        """The reason, where upstream yanked every file of a release."""
+        reasons = [file.yanked for file in self._files[project][release]]
+        return None if None in reasons else next(iter(sorted(r for r in reasons if r is not None)), None)
+
+    @cached_property
+    def own_labelled(self) -> frozenset[tuple[str, Version, Platform]]:
+        """Where upstream has builds with a local version label: there `==X` may mean any of them."""
+        return frozenset(
+            (project, release, platform)
+            for project, releases in self._files.items()
+            for release, files in releases.items()
+            for file in files
+            if file.local is not None
+            for platform in file_platforms(file)
+        )
+
+    def builds(self, project: str, release: Version) -> dict[tuple[str, Platform], list[UpstreamFile]]:
+        """The wheels of a release by backend and platform."""
+        key = (project, release)
+        if key not in self._builds:
+            found: dict[tuple[str, Platform], list[UpstreamFile]] = defaultdict(list)
+            for file in self._files[project][release]:
+                for platform in file_platforms(file):
+                    found[self.family.backend(file), platform].append(file)
+            self._builds[key] = dict(found)
+        return self._builds[key]
+
+    def backends(self, release: Version) -> list[str]:
+        """The backends of a release of the wrapped project: those of its builds, and those of plugins."""
+        found = {backend for backend, _ in self.builds(self.family.project, release)}
+        found |= {plugin.backend for plugin in self.family.plugin if self._plugin_files(plugin, release) is not None}
+        return sorted(found)
+
+    def _plugin_files(self, plugin: Plugin, release: Version) -> list[list[UpstreamFile]] | None:
+        files = [self._files[Requirement(name).name].get(release, []) for name in plugin.requires]
+        return files if all(files) else None
+
+    def usable_files(self, project: str, release: Version) -> list[UpstreamFile]:
+        """The wheels of a release that may be linked, one for each file name."""
+        return self._usable(self._files[project][release])
+
+    def choose(
+        self,
+        project: str,
+        release: Version,
+        backend: str,
+        fallback: Iterable[str],
+        labelled: frozenset[tuple[str, Version, Platform]],
+    ) -> Choice:
+        """What each platform gets for a backend: its own builds, or where `fallback` allows it the plain build.
+
+        A platform whose own builds cannot be pinned is left out; the plain build does not take their place.
+        """
+        found: dict[Platform, _Found] = defaultdict(_Found)
+        for (other, platform), files in self.builds(project, release).items():
+            if other == backend:
+                found[platform].own += files
+            elif other == self.family.plain and platform.sys_platform in fallback:
+                found[platform].stand_in += files
+        for plugin in self.family.plugin if project == self.family.project else ():
+            if plugin.backend == backend and self._plugin_files(plugin, release) is not None:
+                for (other, platform), files in self.builds(project, release).items():
+                    if other == self.family.plain and platform.sys_platform in plugin.systems:
+                        found[platform].own += files
+                        found[platform].plugin = plugin
+        branches: dict[Platform, Branch] = {}
+        omitted: list[tuple[str, str]] = []
+        for platform in sorted(found):
+            item = found[platform]
+            try:
+                branches[platform] = self._branch(project, release, platform, item, labelled, omitted)
+            except Unusable as reason:
+                omitted.append((str(platform), str(reason)))
+        return Choice(branches=branches, omitted=tuple(omitted))
+
+    def _branch(
+        self,
+        project: str,
+        release: Version,
+        platform: Platform,
+        found: _Found,
+        labelled: frozenset[tuple[str, Version, Platform]],
+        omitted: list[tuple[str, str]],
+    ) -> Branch:
+        files = found.own or found.stand_in
+        if any(file.local is not None for file in files):
+            files = [file for file in files if file.local is not None]
+        elif not self.direct:
+            self._refuse_ambiguous(project, release, platform, files, labelled)
+        usable = self._usable(files)
+        if not usable:
+            yanked = next((file.yanked for file in files if file.yanked is not None), None)
+            raise Unusable(f"yanked upstream: {yanked or 'no reason given'}" if yanked is not None else UNHASHED)
+        if left := sorted({file.filename for file in files} - {file.filename for file in usable}):
+            omitted.append((f"{platform}: {', '.join(left)}", "yanked, or without a sha256"))
+        cells = _cells(usable, platform)
+        version = str(usable[0].name.version)
+        beside: tuple[str, ...] = ()
+        if found.own and found.plugin is not None:
+            cells, beside, usable = self._with_plugin(found.plugin, release, platform, cells, usable)
+            version = f"{version} with {found.plugin.requires[0].partition('[')[0]}"
+        cells = tuple(
+            Cell(interpreter=c.interpreter, abi=c.abi, platform_tag=c.platform_tag, platform=platform, build=version)
+            for c in cells
+        )
+        branch = Branch(
+            own=bool(found.own),
+            pin=f"{project}=={usable[0].name.version}",
+            files=tuple(usable),
+            cells=cells,
+            beside=beside,
+        )
+        return self._directly(branch, platform, omitted) if self.direct else branch
+
+    def _refuse_ambiguous(
+        self,
+        project: str,
+        release: Version,
+        platform: Platform,
+        files: Sequence[UpstreamFile],
+        labelled: frozenset[tuple[str, Version, Platform]],
+    ) -> None:
+        backend = self.family.backend(files[0])
+        if backend != self.family.plain:
+            raise Unusable(
+                f"its {backend} build has no local version label: `=={release}` cannot tell it from other builds "
+                "(the direct flavour has it)"
+            )
+        if (project, release, platform) in labelled:
+            raise Unusable(
+                f"the plain build cannot be told from the labelled builds of {project} {release} there "
+                "(the direct flavour has it)"
+            )
+
+    def _usable(self, files: Sequence[UpstreamFile]) -> list[UpstreamFile]:
+        """Hashed, not yanked (unless all are), one file for each name: the first source's, in its own folder."""
+        if any(file.yanked is None for file in files):
+            files = [file for file in files if file.yanked is None]
+        elif files and self.yanked(files[0].project, files[0].release) is None:
+            return []
+        best: dict[str, UpstreamFile] = {}
+        for file in sorted(files, key=self._preference):
+            if file.sha256 is not None or self.allow_unhashed:
+                best.setdefault(file.filename, file)
+        return [best[filename] for filename in sorted(best)]
+
+    def _preference(self, file: UpstreamFile) -> tuple[bool, int, bool, str]:
+        folder = f"/{file.local or self.family.plain}/"
+        return (file.sha256 is None, self._order[file.source], folder not in (file.url or ""), file.url or "")
+
+    def _with_plugin(
+        self, plugin: Plugin, release: Version, platform: Platform, cells: tuple[Cell, ...], files: list[UpstreamFile]
+    ) -> tuple[tuple[Cell, ...], tuple[str, ...], list[UpstreamFile]]:
+        files = list(files)
+        for name in plugin.requires:
+            project = Requirement(name).name
+            there = [file for file in self._files[project][release] if platform in file_platforms(file)]
+            usable = self._usable(there)
+            if not usable:
+                raise Unusable(f"no {project} {release} there")
+            cells = intersect(cells, _cells(usable, platform))
+            files += usable
+        if not cells:
+            raise Unusable(f"no interpreter has both {plugin.requires[0]} {release} and the project itself")
+        return cells, tuple(f"{name}=={release}" for name in plugin.requires), files
+
+    def _directly(self, branch: Branch, platform: Platform, omitted: list[tuple[str, str]]) -> Branch:
+        """Replace a branch's pin by one line for each cell; what PyPI hosts stays a pin, PyPI serves it."""
+        project = Requirement(branch.pin).name
+        own = [file for file in branch.files if file.project == project]
+        where = marker([platform])
+        if any(file.url is None for file in own):
+            return _replaced(branch, branch.cells, [f"{pin} ; {where}" for pin in (branch.pin, *branch.beside)])
+        best: dict[str, tuple[tuple[object, ...], UpstreamFile, Cell]] = {}
+        for file in own:
+            for cell in _cells([file], platform):
+                condition = PythonTag(cell.interpreter, cell.abi).marker
+                if condition is None:
+                    omitted.append((f"{platform} {cell.python}", "environment markers cannot tell this interpreter"))
+                    continue
+                # Of two wheels for one cell the one that runs on more systems; manylinux before linux.
+                rank = (cell.platform_tag.startswith("linux_"), system_version(cell.platform_tag), file.filename)
+                if condition not in best or rank < best[condition][0]:
+                    best[condition] = (rank, file, cell)
+        if any("==" in condition for condition in best):
+            best = {condition: item for condition, item in best.items() if "==" in condition}
+        if not best:
+            raise Unusable("no interpreter that environment markers can tell")
+        lines = [
+            f"{project} @ {file.url}#sha256={file.sha256} ; {condition} and {where}"
+            for condition, (_, file, _) in sorted(best.items(), key=lambda item: cell_key(item[1][2]))
+        ]
+        lines += [f"{requirement} ; {where}" for requirement in branch.beside]
+        chosen = {(cell.interpreter, cell.abi, cell.platform_tag) for _, _, cell in best.values()}
+        cells = [cell for cell in branch.cells if (cell.interpreter, cell.abi, cell.platform_tag) in chosen]
+        return _replaced(branch, cells, lines)
+
+
+def _replaced(branch: Branch, cells: Iterable[Cell], lines: Iterable[str]) -> Branch:
+    return Branch(
+        own=branch.own,
+        pin=branch.pin,
+        files=branch.files,
+        cells=tuple(cells),
+        beside=branch.beside,
+        direct=tuple(lines),
+    )
+
+
+def file_platforms(file: UpstreamFile) -> set[Platform]:
+    return {platform for tag in file.name.tags for platform in platforms(tag.platform)}
+
+
+def _cells(files: Iterable[UpstreamFile], platform: Platform) -> tuple[Cell, ...]:
+    """The cells of wheels on one platform."""
+    found = {
+        Cell(
+            interpreter=tag.interpreter,
+            abi=tag.abi,
+            platform_tag=tag.platform,
+            platform=platform,
+            build=str(file.name.version),
+        )
+        for file in files
+        for tag in file.name.tags
+        if platform in platforms(tag.platform)
+    }
+    return tuple(sorted(found, key=cell_key))

@@ -1,0 +1,30 @@
+"""Writing files so that a reader sees the old content or the new, never a part."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from metawheel.errors import OutputError
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Replace a file in one step; raises OutputError, and then the old file is as it was."""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        os.unlink(name)
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    except BaseException:  # Ctrl-C: leave nothing behind
+        os.unlink(name)
+        raise

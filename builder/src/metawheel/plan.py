@@ -1,0 +1,309 @@
+"""Planning: from families and ledgers to wrappers. Pure.
+
+For each wrapper version: which cells exist, one pin for each platform branch, disjoint markers that cover every
+environment, guard tags, Requires-Python; and what is left out, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from metawheel.choose import Branch, Catalog, Choice
+from metawheel.errors import FamilyError
+from metawheel.family import FAMILY_FILE, SITE_FOLDERS, Companion, Family, WrapperRule
+from metawheel.model import Cell, Omission, Platform, UpstreamFile, Wrapper
+from metawheel.tags import cell_key, guards, intersect, marker, partition
+
+FLAVOURS = ("pinned", "direct")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Every wrapper that the families and ledgers give, and what had to be left out."""
+
+    wrappers: tuple[Wrapper, ...]
+    omissions: tuple[Omission, ...]
+
+
+def plan(
+    families: Iterable[Family],
+    ledgers: Mapping[str, Sequence[UpstreamFile]],
+    *,
+    flavour: str = "pinned",
+    allow_unhashed: bool = False,
+) -> Plan:
+    """Plan all wrappers; `ledgers` maps a family's name to its files. Raises FamilyError on names claimed twice."""
+    families = tuple(families)
+    catalogs = [
+        Catalog(family, ledgers[family.name], direct=flavour == "direct", allow_unhashed=allow_unhashed)
+        for family in families
+    ]
+    labelled = frozenset().union(*(catalog.own_labelled for catalog in catalogs))
+    wrappers: list[Wrapper] = []
+    omissions: list[Omission] = []
+    for catalog in catalogs:
+        planner = _Planner(catalog=catalog, labelled=labelled, flavour=flavour)
+        wrappers += planner.run()
+        omissions += planner.omissions
+    _refuse_shared_names(families, wrappers)
+    order = sorted(wrappers, key=lambda wrapper: (wrapper.name, Version(wrapper.version)))
+    return Plan(wrappers=tuple(order), omissions=tuple(dict.fromkeys(omissions)))
+
+
+def _refuse_shared_names(families: Sequence[Family], wrappers: Iterable[Wrapper]) -> None:
+    paths = {family.name: family.folder / FAMILY_FILE for family in families}
+    upstream = {project for family in families for source in family.source for project in source.projects}
+    owner: dict[str, str] = {}
+    for wrapper in wrappers:
+        other = owner.setdefault(wrapper.name, wrapper.family)
+        if other != wrapper.family:
+            raise FamilyError(
+                f"{paths[wrapper.family]}: wrapper.name: {wrapper.name!r} is also emitted by {paths[other]}; "
+                "give one of them another name or a prefix"
+            )
+        if wrapper.name in upstream:
+            raise FamilyError(
+                f"{paths[wrapper.family]}: wrapper.name: {wrapper.name!r} is the name of an upstream project"
+            )
+        if wrapper.view in SITE_FOLDERS or wrapper.view is not None and not re.fullmatch(r"[\w.]+", wrapper.view):
+            raise FamilyError(f"{paths[wrapper.family]}: wrapper.view: {wrapper.view!r} cannot be a folder of a site")
+
+
+def natural(backend: str) -> list[tuple[bool, int | str]]:
+    """Sort key by which cu92 < cu101 < cu130, and cuda12.cudnn89 < cuda12.cudnn91."""
+    return [(not part.isdigit(), int(part) if part.isdigit() else part) for part in re.findall(r"\d+|\D+", backend)]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Planner:
+    catalog: Catalog
+    labelled: frozenset[tuple[str, Version, Platform]]
+    flavour: str
+    omissions: list[Omission] = field(default_factory=list)
+
+    @property
+    def family(self) -> Family:
+        return self.catalog.family
+
+    def run(self) -> Iterator[Wrapper]:
+        made: dict[str, list[tuple[Version, str, Wrapper]]] = defaultdict(list)
+        releases = sorted(self.catalog.releases(self.family.project))
+        for rule in self.family.wrapper:
+            if rule.newest_of is None:
+                for release in releases:
+                    made[rule.name] += self._by_backend(rule, release)
+        for rule in self.family.wrapper:
+            if rule.newest_of is not None:
+                made[rule.name] = list(self._newest(rule, made[rule.newest_of]))
+        for found in made.values():
+            yield from (wrapper for _, _, wrapper in found)
+
+    def _by_backend(self, rule: WrapperRule, release: Version) -> Iterator[tuple[Version, str, Wrapper]]:
+        names: dict[str, list[str]] = defaultdict(list)
+        for backend in self.catalog.backends(release):
+            if match := re.fullmatch(rule.backend or "", backend):
+                names[self._name(rule.name, backend, match)].append(backend)
+        for name, backends in sorted(names.items()):
+            if rule.narrows is not None and self._alone(rule, release, backends[0]):
+                continue
+            # The plain backend last: a rule that takes several prefers every other.
+            for backend in sorted(backends, key=lambda b: (b != self.family.plain, natural(b)), reverse=True):
+                if (wrapper := self._wrapper(rule, name, release, backend)) is not None:
+                    yield release, backend, wrapper
+                    break
+
+    def _name(self, template: str, backend: str, match: re.Match[str]) -> str:
+        values = {key: value for key, value in match.groupdict().items() if value is not None}
+        return canonicalize_name(self.family.prefix + template.format(**{"backend": backend, **values}))
+
+    def _alone(self, rule: WrapperRule, release: Version, backend: str) -> bool:
+        """Whether a backend is the only one of its release under the wider rule's name."""
+
+        def wide(other: str) -> str | None:
+            match = re.fullmatch(rule.backend or "", other)
+            return self._name(rule.narrows or "", other, match) if match else None
+
+        return sum(wide(other) == wide(backend) for other in self.catalog.backends(release)) < 2
+
+    def _wrapper(self, rule: WrapperRule, name: str, release: Version, backend: str) -> Wrapper | None:
+        version = str(release)
+
+        def omit(what: object, reason: str) -> None:
+            self.omissions.append(Omission(wrapper=name, version=version, what=str(what), reason=reason))
+
+        choice = self.catalog.choose(self.family.project, release, backend, rule.fallback, self.labelled)
+        for what, reason in choice.omitted:
+            omit(what, reason)
+        if not any(branch.own for branch in choice.branches.values()):
+            return None
+        lines = self._lines(self.family.project, release, choice)
+        branches = choice.branches
+        files = [file for branch in branches.values() for file in branch.files]
+        for project in rule.adds:
+            companion = next(c for c in self.family.companion if c.project == project)
+            paired, reason = self._pair(companion, release)
+            if paired is None:
+                omit(f"{name} {version}", reason)
+                return None
+            lines.append(f"{project}=={paired}")
+            files += self.catalog.usable_files(project, paired)
+        extras: dict[str, tuple[str, ...]] = {}
+        for companion in self.family.companion:
+            if companion.extra is not None:
+                found, extra_files = self._extra(companion, release, backend, rule, branches, omit)
+                files += extra_files
+                if found:
+                    extras[companion.extra] = found
+        cells = sorted({cell for branch in branches.values() for cell in branch.cells}, key=cell_key)
+        match = re.fullmatch(rule.backend or "", backend)
+        assert match is not None
+        return self._finish(rule, name, release, backend, lines, extras, cells, files, self._view(rule, match))
+
+    def _view(self, rule: WrapperRule, match: re.Match[str]) -> str | None:
+        if rule.view is not None:
+            return rule.view.format(**{"backend": match[0], **match.groupdict()})
+        several = match.re.groups or "|" in match.re.pattern
+        return None if several else match[0]
+
+    def _finish(
+        self,
+        rule: WrapperRule,
+        name: str,
+        release: Version,
+        backend: str,
+        lines: Sequence[str],
+        extras: Mapping[str, tuple[str, ...]],
+        cells: Sequence[Cell],
+        files: Sequence[UpstreamFile],
+        view: str | None,
+    ) -> Wrapper:
+        unique = {file.filename: file for file in files}
+        return Wrapper(
+            name=name,
+            version=str(release),
+            family=self.family.name,
+            flavour=self.flavour,
+            view=view,
+            summary=rule.summary.format(version=release, backend=backend),
+            requires=tuple(lines),
+            extras=tuple(sorted(extras.items())),
+            requires_python=_requires_python(unique.values(), cells),
+            tags=guards(name.replace("-", "_"), str(release), cells),
+            cells=tuple(cells),
+            files=tuple(unique[filename] for filename in sorted(unique)),
+            yanked=self.catalog.yanked(self.family.project, release),
+        )
+
+    def _lines(self, project: str, release: Version, choice: Choice) -> list[str]:
+        if self.flavour == "direct":
+            return [line for branch in choice.branches.values() for line in branch.direct]
+        pins = {platform: branch.pin for platform, branch in choice.branches.items()}
+        lines = [_with(pin, condition) for pin, condition in partition(pins, f"{project}=={release}")]
+        beside: dict[str, list[Platform]] = defaultdict(list)
+        for platform, branch in choice.branches.items():
+            for requirement in branch.beside:
+                beside[requirement].append(platform)
+        return lines + [_with(requirement, marker(found)) for requirement, found in sorted(beside.items())]
+
+    def _pair(self, companion: Companion, release: Version) -> tuple[Version | None, str]:
+        """The companion's release whose METADATA names this release, or the reason why there is none."""
+        project = self.family.project
+        paired, loose = [], []
+        for candidate in self.catalog.releases(companion.project):
+            if self.catalog.yanked(companion.project, candidate) is not None:
+                continue
+            for line in self.catalog.requires(companion.project, candidate):
+                specifier = SpecifierSet(str(Requirement(line).specifier))
+                if specifier.contains(release, prereleases=True):
+                    bounded = any(part.operator in ("==", "<=", "<", "~=") for part in specifier)
+                    (paired if bounded else loose).append(candidate)
+        if paired:
+            same = companion.prefer_same_version and release in paired
+            return (release if same else max(paired)), ""
+        if loose:
+            return None, f"{companion.project} {max(loose)} does not say which one {project} it was built for"
+        return None, f"no {companion.project} whose METADATA names {project} {release}"
+
+    def _extra(
+        self,
+        companion: Companion,
+        release: Version,
+        backend: str,
+        rule: WrapperRule,
+        branches: Mapping[Platform, Branch],
+        omit: object,
+    ) -> tuple[tuple[str, ...], list[UpstreamFile]]:
+        assert callable(omit)
+        paired, reason = self._pair(companion, release)
+        if paired is None:
+            omit(f"extra {companion.extra}", reason)
+            return (), []
+        choice = self.catalog.choose(companion.project, paired, backend, rule.fallback, self.labelled)
+        reasons = dict(choice.omitted)
+        pins: dict[str, list[Platform]] = defaultdict(list)
+        lines: list[str] = []
+        files: list[UpstreamFile] = []
+        for platform, branch in branches.items():
+            found = choice.branches.get(platform)
+            if found is None:
+                why = reasons.get(str(platform), f"upstream has no {companion.project} {paired} of that build there")
+                omit(f"extra {companion.extra} on {platform}", why)
+                continue
+            common = {cell.python for cell in intersect(branch.cells, found.cells)}
+            if missing := sorted({cell.python for cell in branch.cells} - common):
+                omit(
+                    f"extra {companion.extra} on {platform}",
+                    f"{companion.project} {paired} has no hashed wheel for {', '.join(missing)}: installing it fails",
+                )
+            files += found.files
+            pins[found.pin].append(platform)
+            lines += found.direct
+        if self.flavour == "direct":
+            return tuple(lines), files
+        return tuple(_with(pin, marker(found)) for pin, found in sorted(pins.items(), reverse=True)), files
+
+    def _newest(
+        self, rule: WrapperRule, made: Sequence[tuple[Version, str, Wrapper]]
+    ) -> Iterator[tuple[Version, str, Wrapper]]:
+        newest: dict[Version, tuple[str, Wrapper]] = {}
+        for release, backend, wrapper in made:
+            if release not in newest or natural(newest[release][0]) < natural(backend):
+                newest[release] = (backend, wrapper)
+        name = canonicalize_name(self.family.prefix + rule.name)
+        for release, (backend, wrapper) in sorted(newest.items()):
+            extras = {extra: (f"{wrapper.name}[{extra}]=={release}",) for extra, _ in wrapper.extras}
+            lines = [f"{wrapper.name}=={release}"]
+            made_of = self._finish(rule, name, release, backend, lines, extras, wrapper.cells, wrapper.files, None)
+            yield release, backend, made_of
+
+
+def _with(requirement: str, condition: str | None) -> str:
+    return requirement if condition is None else f"{requirement} ; {condition}"
+
+
+def _requires_python(files: Iterable[UpstreamFile], cells: Sequence[Cell]) -> str:
+    """Upstream's lower bound, the highest of the projects; where upstream states none, that of the interpreters.
+
+    Never an upper bound: it would keep Poetry from locking.
+    """
+    lowest = min((cell_version(cell) for cell in cells), key=Version)
+    bounds: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        lower = [s.version for s in SpecifierSet(file.requires_python or "") if s.operator in (">=", "~=", "==")]
+        bounds[file.project].append(lower[0] if lower else lowest)
+    stated = [min(found, key=Version) for found in bounds.values()]
+    return f">={max([*stated], key=Version)}"
+
+
+def cell_version(cell: Cell) -> str:
+    """The oldest Python that a cell is for."""
+    digits = re.sub(r"\D", "", cell.interpreter)
+    return f"{digits[0]}.{digits[1:]}" if len(digits) > 1 else digits or "3"

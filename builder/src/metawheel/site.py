@@ -1,0 +1,172 @@
+"""The site: which pages a plan gives, and writing them as one state that replaces the last."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from metawheel.errors import OutputError, UpstreamAlarm
+from metawheel.model import Artifact, UpstreamFile, Wrapper
+from metawheel.render import Link, project_pages, root_pages
+from metawheel.swap import staged
+from metawheel.upstream.http import Mirror, mirrored
+
+MANIFEST = "metawheel.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a site says of itself: enough to tell it is ours, what it was made from and what it holds."""
+
+    inputs: str  # sha256 over all that the site was made from
+    wheels: Mapping[str, Artifact] = field(default_factory=dict)
+    projects: Mapping[str, str] = field(default_factory=dict)  # wheel → sha256 of the project it was built from
+    pages: Mapping[str, str] = field(default_factory=dict)  # path → sha256
+    hosted: Mapping[str, str] = field(default_factory=dict)  # PyPI-hosted file → URL
+    incomplete: Sequence[str] = ()  # projects whose page lacks files that PyPI hosts
+
+    def dump(self) -> bytes:
+        return json.dumps({"site": FORMAT, **asdict(self)}, indent=1, sort_keys=True).encode() + b"\n"
+
+    @classmethod
+    def load(cls, site: Path) -> Manifest | None:
+        """The manifest of a site; None where there is no site yet. Raises OutputError on a folder that is not ours."""
+        path = site / MANIFEST
+        try:
+            data: dict[str, Any] = json.loads(path.read_bytes())
+            if data.pop("site") != FORMAT:
+                raise OutputError(f"{site}: was built by another version of metawheel; remove it, or build elsewhere")
+            data["wheels"] = {name: Artifact(**facts) for name, facts in data["wheels"].items()}
+            return cls(**data)
+        except (FileNotFoundError, NotADirectoryError):
+            if site.is_dir() and not any(site.iterdir()) or not os.path.lexists(site):
+                return None
+            raise OutputError(f"{site}: is not a site of metawheel, and is not overwritten; name another") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise OutputError(f"{path}: cannot be read; remove {site} and build again") from None
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be read: {error.strerror}") from error
+
+    def is_whole(self, site: Path) -> bool:
+        """Whether every file is there with its size; contents are `metawheel check`'s business."""
+        try:
+            return all((site / "files" / name).stat().st_size == item.size for name, item in self.wheels.items()) and (
+                all((site / page).is_file() for page in self.pages)
+            )
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostedFiles:
+    """Where PyPI has the files that ledgers keep without host."""
+
+    urls: Mapping[str, str]  # file name → URL
+    missing: frozenset[str] = frozenset()  # file names
+
+
+def site_pages(
+    wrappers: Iterable[Wrapper], wheels: Mapping[str, Artifact], hosted: HostedFiles, mirrors: Sequence[Mirror] = ()
+) -> tuple[dict[str, bytes], list[str]]:
+    """Every page of a site by its path, and the projects whose pages stay incomplete. Pure."""
+    wrappers = tuple(wrappers)
+    views: dict[str, list[Wrapper]] = defaultdict(list)
+    for wrapper in wrappers:
+        if wrapper.view is not None:
+            views[wrapper.view].append(wrapper)
+    pages: dict[str, bytes] = {}
+    incomplete: set[str] = set()
+    for folder, members in [("simple", list(wrappers)), *((f"{view}/simple", found) for view, found in views.items())]:
+        up = "../" * (folder.count("/") + 2)
+        links: dict[str, list[Link]] = defaultdict(list)
+        for wrapper in members:
+            links[wrapper.name] += [_wrapper_link(wrapper, wheels[name], up) for name in wrapper.wheels]
+        for project, files in _upstream_files(members).items():
+            found = [_upstream_link(file, hosted, mirrors) for file in files if file.filename not in hosted.missing]
+            if len(found) < len(files) and found:
+                incomplete.add(project)
+            # A page without any file is left out: a client then asks its next index, PyPI.
+            if found:
+                links[project] = found
+        for project, found in links.items():
+            pages |= {f"{folder}/{project}/{name}": page for name, page in project_pages(project, found).items()}
+        pages |= {f"{folder}/{name}": page for name, page in root_pages(links).items()}
+    return pages, sorted(incomplete)
+
+
+def _upstream_files(wrappers: Iterable[Wrapper]) -> dict[str, list[UpstreamFile]]:
+    """The upstream wheels that wrappers pin, by project; one for each file name."""
+    found: dict[str, dict[str, UpstreamFile]] = defaultdict(dict)
+    for wrapper in wrappers:
+        for file in wrapper.files:
+            other = found[file.project].setdefault(file.filename, file)
+            if other.sha256 != file.sha256:
+                raise UpstreamAlarm(
+                    file.url or file.filename,
+                    f"two ledgers disagree on {file.filename}: {other.sha256} and {file.sha256}; sync both",
+                )
+    return {project: list(files.values()) for project, files in found.items()}
+
+
+def _wrapper_link(wrapper: Wrapper, wheel: Artifact, up: str) -> Link:
+    return Link(
+        filename=wheel.filename,
+        url=f"{up}files/{wheel.filename}",
+        sha256=wheel.sha256,
+        size=wheel.size,
+        requires_python=wrapper.requires_python,
+        yanked=wrapper.yanked,
+        metadata=wheel.metadata_sha256,
+    )
+
+
+def _upstream_link(file: UpstreamFile, hosted: HostedFiles, mirrors: Sequence[Mirror]) -> Link:
+    url = file.url if file.url is not None else hosted.urls[file.filename]
+    return Link(
+        filename=file.filename,
+        url=mirrored(url, mirrors),
+        sha256=file.sha256,
+        size=file.size,
+        requires_python=file.requires_python,
+        yanked=file.yanked,
+        metadata=file.metadata,  # only where upstream serves it
+    )
+
+
+def write_site(site: Path, old: Manifest | None, new: Manifest, pages: Mapping[str, bytes], built: Path) -> list[str]:
+    """Replace a site by its next state in one step; returns the paths that differ.
+
+    What did not change is the same file as before (a hard link): its time and its ETag stay.
+    """
+    changed: list[str] = []
+    files = {f"files/{name}": (item.sha256, built / name) for name, item in new.wheels.items()}
+    files |= {
+        f"files/{name}.metadata": (item.metadata_sha256, built / f"{name}.metadata")
+        for name, item in new.wheels.items()
+    }
+    before = dict(old.pages) if old is not None else {}
+    if old is not None:
+        before |= {f"files/{name}": item.sha256 for name, item in old.wheels.items()}
+        before |= {f"files/{name}.metadata": item.metadata_sha256 for name, item in old.wheels.items()}
+    with staged(site) as stage:
+        for path, (sha256, source) in sorted(files.items()):
+            if not stage.keep(path, before.get(path) == sha256):
+                changed.append(path)
+                stage.move(path, source)
+        for path, content in sorted(pages.items()):
+            if not stage.keep(path, before.get(path) == new.pages[path]):
+                changed.append(path)
+                stage.write(path, content)
+        stage.write(MANIFEST, new.dump())
+    return changed + sorted(set(before) - set(files) - set(pages))
+
+
+def page_digests(pages: Mapping[str, bytes]) -> dict[str, str]:
+    return {path: hashlib.sha256(content).hexdigest() for path, content in sorted(pages.items())}

@@ -1,0 +1,1 @@
+"""Reading upstream: fetching pages, and finding the wheels that they list."""

@@ -1,0 +1,228 @@
+"""Fetching: time-outs, bounded retries, a cache with conditional requests, a body limit, mirrors."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import platformdirs
+import requests
+from cachecontrol import CacheControlAdapter
+from cachecontrol.caches import SeparateBodyFileCache
+from pypi_simple import ACCEPT_ANY, PYPI_SIMPLE_ENDPOINT
+from urllib3 import Retry
+
+from metawheel import __version__
+from metawheel.errors import OutputError, Unparsable, Unreachable
+
+TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two bytes
+BODY_LIMIT = 64 * 1024 * 1024  # bytes; the largest page known is below 1 MiB
+CHUNK = 256 * 1024
+PYPI = "pypi"  # how the command line names PyPI's simple index
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A fetched document. `url` is canonical: relative links resolve against it, wherever it was fetched from."""
+
+    url: str
+    content: bytes
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """Where addresses that begin with `origin` are fetched instead: a URL or a folder."""
+
+    origin: str
+    target: str
+
+    @classmethod
+    def parse(cls, text: str) -> Mirror:
+        """Read FROM=TO; raises ValueError."""
+        origin, separator, target = text.partition("=")
+        if not separator or not origin or not target:
+            raise ValueError(f"{text!r} is not FROM=TO")
+        origin = PYPI_SIMPLE_ENDPOINT if origin == PYPI else origin
+        if urlsplit(target).scheme in ("http", "https") and origin.endswith("/") and not target.endswith("/"):
+            target += "/"
+        return cls(origin, target)
+
+    def apply(self, url: str) -> str | None:
+        return self.target + url.removeprefix(self.origin) if url.startswith(self.origin) else None
+
+    @property
+    def is_folder(self) -> bool:
+        return urlsplit(self.target).scheme not in ("http", "https")
+
+
+def mirrored(url: str, mirrors: Iterable[Mirror]) -> str:
+    """The address that the first fitting mirror gives."""
+    return next((found for mirror in mirrors if (found := mirror.apply(url)) is not None), url)
+
+
+def cache_folder() -> Path:
+    """Where fetched pages and half-finished downloads are kept: METAWHEEL_CACHE, or the user's cache."""
+    return Path(os.environ.get("METAWHEEL_CACHE") or platformdirs.user_cache_dir("metawheel"))
+
+
+class Fetcher:
+    """Fetches each address once; safe to use from several threads."""
+
+    def __init__(
+        self,
+        mirrors: Iterable[Mirror] = (),
+        *,
+        cache: Path | None = None,
+        timeout: tuple[float, float] = TIMEOUT,
+        retries: int = 3,
+        body_limit: int = BODY_LIMIT,
+    ) -> None:
+        self.mirrors = tuple(mirrors)
+        self._timeout = timeout
+        self._retries = retries
+        self._limit = body_limit
+        self._cache = (cache or cache_folder()) / "http"
+        self._local = threading.local()
+        self._pages: dict[str, Page | Unreachable | Unparsable] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    @property
+    def session(self) -> requests.Session:
+        """This thread's session: requests does not promise that one is safe to share."""
+        session: requests.Session | None = getattr(self._local, "session", None)
+        if session is None:
+            session = self._local.session = self._new_session()
+        return session
+
+    def _new_session(self) -> requests.Session:
+        session = requests.Session()
+        session.headers["User-Agent"] = f"metawheel/{__version__}"
+        retry = Retry(
+            total=self._retries,
+            backoff_factor=0.5,
+            status_forcelist=(429, 500, 502, 503, 504),
+            raise_on_status=False,
+            respect_retry_after_header=True,
+        )
+        adapter = CacheControlAdapter(cache=SeparateBodyFileCache(str(self._cache)), max_retries=retry)
+        session.mount("http://", adapter)
+        session.mount("https://", adapter)
+        return session
+
+    def page(self, url: str) -> Page:
+        """Fetch a page, once in the life of this object; raises Unreachable, Unparsable (over the limit)."""
+        with self._guard:
+            lock = self._locks.setdefault(url, threading.Lock())
+        with lock:
+            if url not in self._pages:
+                try:
+                    self._pages[url] = self._fetch(url)
+                except (Unreachable, Unparsable) as error:
+                    self._pages[url] = error
+            found = self._pages[url]
+        if isinstance(found, Page):
+            return found
+        raise found
+
+    def _fetch(self, url: str) -> Page:
+        for mirror in self.mirrors:
+            if (address := mirror.apply(url)) is not None:
+                if mirror.is_folder:
+                    return self._read_folder(url, address)
+                break
+        else:
+            address = url
+        # max-age=0: a cached page is asked for again, conditionally (RFC 9111, section 5.2.1.1).
+        headers = {"Accept": ACCEPT_ANY, "Cache-Control": "max-age=0"}
+        try:
+            with self.session.get(address, headers=headers, timeout=self._timeout, stream=True) as response:
+                if response.status_code != 200:
+                    raise Unreachable(url, f"answered {response.status_code} {response.reason}{_at(url, address)}")
+                content = bytearray()
+                for chunk in response.iter_content(CHUNK):
+                    content += chunk
+                    if len(content) > self._limit:
+                        raise Unparsable(url, f"is larger than {self._limit} bytes, the limit for a page")
+                content_type = response.headers.get("Content-Type", "")
+        except requests.RequestException as error:
+            raise Unreachable(url, f"no complete answer{_at(url, address)}: {_reason(error)}") from error
+        return Page(url=url, content=bytes(content), content_type=content_type)
+
+    def _read_folder(self, url: str, address: str) -> Page:
+        place = Path(unquote(address))
+        candidates = [place / "index.json", place / "index.html"] if place.is_dir() else [place]
+        for path in candidates:
+            if path.is_file():
+                if path.stat().st_size > self._limit:
+                    raise Unparsable(url, f"is larger than {self._limit} bytes, the limit for a page")
+                kind = "application/vnd.pypi.simple.v1+json" if path.suffix == ".json" else "text/html"
+                return Page(url=url, content=path.read_bytes(), content_type=kind)
+        raise Unreachable(url, f"no page at {place}")
+
+    def hash_file(self, url: str, progress: Callable[[int, int | None], None]) -> tuple[str, int]:
+        """Download a file to find its sha256 and size in bytes; goes on where an earlier run stopped.
+
+        `progress` gets the bytes so far and the whole number of bytes, where known. Raises Unreachable, OutputError.
+        """
+        address = mirrored(url, self.mirrors)
+        folder = self._cache.parent / "partial"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            part = folder / hashlib.sha256(url.encode()).hexdigest()
+            digest = hashlib.sha256()
+            if not urlsplit(address).scheme.startswith("http"):
+                content = Path(unquote(address)).read_bytes()
+                return hashlib.sha256(content).hexdigest(), len(content)
+            self._download(url, address, part, progress)
+            with part.open("rb") as file:
+                while chunk := file.read(CHUNK):
+                    digest.update(chunk)
+            size = part.stat().st_size
+            part.unlink()
+        except OSError as error:
+            if isinstance(error, requests.RequestException):
+                raise Unreachable(url, f"download broke off: {_reason(error)}; run it again to go on") from error
+            raise OutputError(f"{error.filename or folder}: {error.strerror}") from error
+        return digest.hexdigest(), size
+
+    def _download(self, url: str, address: str, part: Path, progress: Callable[[int, int | None], None]) -> None:
+        done = part.stat().st_size if part.exists() else 0
+        headers = {"Accept-Encoding": "identity", "Cache-Control": "no-store"}
+        if done:
+            headers["Range"] = f"bytes={done}-"
+        with self.session.get(address, headers=headers, timeout=self._timeout, stream=True) as response:
+            if response.status_code == 416:  # the part is already the whole file, or not of this file
+                part.unlink()
+                return self._download(url, address, part, progress)
+            if response.status_code not in (200, 206):
+                raise Unreachable(url, f"answered {response.status_code} {response.reason}")
+            resumed = response.status_code == 206
+            done = done if resumed else 0
+            length = response.headers.get("Content-Length")
+            total = done + int(length) if length else None
+            with part.open("ab" if resumed else "wb") as file:
+                for chunk in response.iter_content(CHUNK):
+                    file.write(chunk)
+                    done += len(chunk)
+                    progress(done, total)
+        return None
+
+
+def _at(url: str, address: str) -> str:
+    return f" (fetched from {address})" if address != url else ""
+
+
+def _reason(error: requests.RequestException) -> str:
+    """The innermost cause in one line: requests wraps urllib3, which wraps the system's error."""
+    cause: BaseException = error
+    while cause.args and isinstance(cause.args[0], BaseException):
+        cause = cause.args[0]
+    reason = getattr(cause, "reason", None)
+    return str(reason if reason is not None else cause).partition("\n")[0] or type(cause).__name__

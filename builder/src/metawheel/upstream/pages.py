@@ -1,0 +1,123 @@
+"""Finding the wheels on a page: PEP 503 HTML, PEP 691 JSON, or any flat page of links. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import InvalidWheelFilename
+from pydantic import ValidationError
+from pypi_simple import DistributionPackage, ProjectPage, RepositoryPage, UnsupportedRepoVersionError
+
+from metawheel.errors import Unparsable
+from metawheel.model import Problem, UpstreamFile, wheel_name
+from metawheel.upstream.http import Page
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_URL = re.compile(r"[A-Za-z0-9%:/?#@!$&()*+,;=._~-]+")  # RFC 3986 without brackets and quotes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What one page lists."""
+
+    url: str
+    files: tuple[UpstreamFile, ...]
+    problems: tuple[Problem, ...]
+    links: int  # links to wheels on the page: each one became a file or a problem
+
+
+def parse_page(page: Page, source: str, *, sha256_from: str = "page") -> Listing:
+    """Read a page; raises Unparsable if it is no list of wheels, or is cut off.
+
+    Name and version come from the last segment of each URL, never from the link's text (PEP 503 allows any text).
+    """
+    packages = list(_json_packages(page) if "json" in page.content_type else _html_packages(page))
+    files: list[UpstreamFile] = []
+    problems: list[Problem] = []
+    for package in packages:
+        try:
+            files.append(_file(package, source, sha256_from))
+        except ValueError as error:
+            problems.append(Problem(url=page.url, item=package.url.rpartition("/")[2], reason=str(error)))
+    if not packages:
+        raise Unparsable(page.url, "lists no wheel; is it an error page?")
+    return Listing(url=page.url, files=tuple(files), problems=tuple(problems), links=len(packages))
+
+
+def _json_packages(page: Page) -> Iterator[DistributionPackage]:
+    try:
+        found = ProjectPage.from_json_data(json.loads(page.content), page.url)
+    except (ValueError, ValidationError, UnsupportedRepoVersionError, KeyError, TypeError) as error:
+        raise Unparsable(page.url, f"is not a JSON project page (PEP 691): {str(error).splitlines()[0]}") from error
+    return (package for package in found.packages if _is_wheel(package.url))
+
+
+def _html_packages(page: Page) -> Iterator[DistributionPackage]:
+    text = page.content.decode("utf-8", errors="replace")
+    lowered = text.lower()
+    if "<html" in lowered and "</html" not in lowered or lowered.rfind("<a ") > lowered.rfind("</a"):
+        raise Unparsable(page.url, "is cut off: its last element is not closed")
+    try:
+        found = RepositoryPage.from_html(text, page.url)
+    except UnsupportedRepoVersionError as error:
+        raise Unparsable(page.url, str(error)) from error
+    return (
+        replace(DistributionPackage.from_link(link), upload_time=None)
+        for link in found.links
+        if _is_wheel(link.url) or _is_wheel(link.text)
+    )
+
+
+def _is_wheel(url: str) -> bool:
+    return ".whl" in url.lower().partition("#")[0]
+
+
+def _file(package: DistributionPackage, source: str, sha256_from: str) -> UpstreamFile:
+    """Raises ValueError with the reason why a link cannot be used."""
+    parts = urlsplit(package.url)
+    folder, _, segment = parts.path.rpartition("/")
+    filename = unquote(segment)
+    if parts.scheme not in ("http", "https", "file"):
+        raise ValueError(f"the link's scheme is {parts.scheme or 'missing'}, not http or https")
+    if not _URL.fullmatch(urlunsplit(parts._replace(fragment=""))) or ".." in folder.split("/"):
+        raise ValueError("the address has characters or segments that no wheel's address has")
+    if not filename.endswith(".whl"):
+        raise ValueError("the link does not end in a wheel's file name (a broken anchor?)")
+    if not re.fullmatch(r"[\w.+!-]+", filename, re.ASCII):
+        raise ValueError("the file name has characters that no wheel's name has")
+    try:
+        wheel_name(filename)
+    except InvalidWheelFilename as error:
+        raise ValueError(str(error)) from None
+    sha256 = package.digests.get("sha256")
+    if sha256 is not None and not _SHA256.fullmatch(sha256.lower()):
+        raise ValueError(f"its sha256 is not 64 hexadecimal digits: {sha256[:80]!r}")
+    if package.requires_python is not None:
+        try:
+            SpecifierSet(package.requires_python)
+        except InvalidSpecifier:
+            raise ValueError(f"its Requires-Python is not a specifier: {package.requires_python[:80]!r}") from None
+    return UpstreamFile(
+        filename=filename,
+        source=source,
+        # The same address whichever way it was written: `+` and `%2B`, no query, no fragment.
+        url=urlunsplit((parts.scheme, parts.netloc, f"{folder}/{quote(filename)}", "", "")),
+        sha256=sha256.lower() if sha256 else None,
+        sha256_from=sha256_from if sha256 else None,
+        size=package.size,
+        metadata=_metadata(package),
+        requires_python=package.requires_python,
+        yanked=(package.yanked_reason or "") if package.is_yanked else None,
+    )
+
+
+def _metadata(package: DistributionPackage) -> str | None:
+    if not package.has_metadata:
+        return None
+    digest = (package.metadata_digests or {}).get("sha256", "").lower()
+    return digest if _SHA256.fullmatch(digest) else "true"

@@ -1,0 +1,121 @@
+"""From a family's sources to the files that upstream lists for it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import quote
+
+from packaging.utils import InvalidWheelFilename
+from pypi_simple import PYPI_SIMPLE_ENDPOINT
+
+from metawheel.errors import Unparsable, Unreachable
+from metawheel.family import Family, Source
+from metawheel.model import Problem, UpstreamFile
+from metawheel.tags import platforms
+from metawheel.upstream.http import CHUNK, Fetcher
+from metawheel.upstream.pages import Listing, parse_page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """All that a family's sources list."""
+
+    files: tuple[UpstreamFile, ...]
+    pages: dict[tuple[str, str], str]  # (source, project) → the page that lists it
+    problems: tuple[Problem, ...]
+    links: int
+
+
+def addresses(family: Family) -> Iterator[str]:
+    """The pages that a family's sources are read from."""
+    for source in family.source:
+        if source.kind != "folder":
+            yield from dict.fromkeys(address for address, _ in _pages(source))
+
+
+def _pages(source: Source) -> Iterator[tuple[str, str]]:
+    for project in source.projects:
+        if source.kind == "pypi":
+            yield pypi_page(project), project
+        else:
+            yield source.url.replace("{project}", project), project
+
+
+def pypi_page(project: str) -> str:
+    return f"{PYPI_SIMPLE_ENDPOINT}{project}/"
+
+
+def read_upstream(family: Family, fetcher: Fetcher) -> Upstream:
+    """Read every source of a family and keep the files it wants; raises SourceError."""
+    files: list[UpstreamFile] = []
+    problems: list[Problem] = []
+    pages: dict[tuple[str, str], str] = {}
+    links = 0
+    for source in family.source:
+        listings: dict[str, Listing] = {}
+        for address, project in _pages(source):
+            pages[source.name, project] = address
+            if address not in listings:
+                listings[address] = _listing(family, source, address, fetcher)
+        for listing in listings.values():
+            problems += listing.problems
+            links += listing.links
+            for file in listing.files:
+                file = _canonical(source, file)
+                if file.project in source.projects and family.wants(file, _systems(file)):
+                    files.append(file)
+    return Upstream(files=tuple(files), pages=pages, problems=tuple(dict.fromkeys(problems)), links=links)
+
+
+def _systems(file: UpstreamFile) -> set[str]:
+    return {platform.sys_platform for tag in file.name.tags for platform in platforms(tag.platform)}
+
+
+def _canonical(source: Source, file: UpstreamFile) -> UpstreamFile:
+    if source.kind == "pypi":
+        return replace(file, url=None)  # PyPI's pages give it when a site is built
+    return replace(file, url=source.canonical(file.url or ""))
+
+
+def _listing(family: Family, source: Source, address: str, fetcher: Fetcher) -> Listing:
+    if source.kind == "folder":
+        return _read_folder(family, source)
+    return parse_page(fetcher.page(address), source.name, sha256_from="pypi" if source.kind == "pypi" else "page")
+
+
+def _read_folder(family: Family, source: Source) -> Listing:
+    folder = family.folder / source.path
+    if not folder.is_dir():
+        raise Unreachable(str(folder), "is no folder")
+    files: list[UpstreamFile] = []
+    problems: list[Problem] = []
+    for path in sorted(folder.glob("**/*.whl")):
+        url = source.url.rstrip("/") + "/" + quote(path.relative_to(folder).as_posix())
+        file = UpstreamFile(
+            filename=path.name,
+            source=source.name,
+            url=url,
+            sha256=_sha256(path),
+            sha256_from="computed",
+            size=path.stat().st_size,
+        )
+        try:
+            file.name  # noqa: B018  parsed once, here
+        except InvalidWheelFilename as error:
+            problems.append(Problem(url=str(folder), item=path.name, reason=str(error)))
+        else:
+            files.append(file)
+    if not files:
+        raise Unparsable(str(folder), "holds no wheel")
+    return Listing(url=str(folder), files=tuple(files), problems=tuple(problems), links=len(files) + len(problems))
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,113 @@
+"""Building the wrappers' wheels with hatchling's own PEP 517 hook, in worker processes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import multiprocessing
+import os
+import signal
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+from metawheel.errors import BuildError
+from metawheel.model import Artifact
+from metawheel.project import TAG_VARIABLE, Tree
+
+# Every build has the same clock, so that the same inputs give the same bytes (reproducible-builds.org).
+SOURCE_DATE_EPOCH = "1580601600"  # 2020-02-02, hatchling's own default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One project and the wheels to build from it."""
+
+    key: str
+    tree: Tree
+    wheels: tuple[str, ...]  # file names
+
+
+def build_wheels(
+    jobs: Sequence[Job], folder: Path, progress: Callable[[int, int], None], *, workers: int | None = None
+) -> Iterator[Artifact]:
+    """Build every job's wheels into a folder, each with its METADATA beside it as `<wheel>.metadata`.
+
+    Raises BuildError, which names the wrapper.
+    """
+    if not jobs:
+        return
+    count = min(workers or os.cpu_count() or 1, len(jobs))
+    pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
+    try:
+        futures = {pool.submit(_build, job, str(folder)): job for job in jobs}
+        for done, future in enumerate(as_completed(futures), start=1):
+            try:
+                yield from future.result()
+            except BrokenProcessPool as error:
+                raise BuildError(f"{futures[future].key}: the worker process died while it was built") from error
+            progress(done, len(jobs))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    os.environ["SOURCE_DATE_EPOCH"] = SOURCE_DATE_EPOCH
+    import hatchling.build  # noqa: F401  paid once a worker
+
+
+def _build(job: Job, folder: str) -> list[Artifact]:
+    import hatchling.build
+
+    with tempfile.TemporaryDirectory(prefix="metawheel-") as place:
+        write_project(job.tree, Path(place))
+        back = os.getcwd()
+        os.chdir(place)
+        try:
+            return [_build_one(hatchling.build.build_wheel, job, wheel, folder) for wheel in job.wheels]
+        finally:
+            os.chdir(back)
+
+
+def _build_one(hook: Callable[[str], str], job: Job, wheel: str, folder: str) -> Artifact:
+    os.environ[TAG_VARIABLE] = wheel.removesuffix(".whl").split("-", 2)[2]
+    messages = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(messages):
+            built = hook(folder)
+    except Exception as error:  # a foreign tool's failure, whatever its kind, is this wrapper's failure
+        raise BuildError(f"{job.key}: hatchling could not build {wheel}: {error}") from None
+    if built != wheel:
+        raise BuildError(f"{job.key}: hatchling built {built}, not {wheel}")
+    return read_artifact(Path(folder, wheel), write_metadata=True)
+
+
+def read_artifact(path: Path, *, write_metadata: bool = False) -> Artifact:
+    """The facts of a built wheel; can write its METADATA beside it."""
+    content = path.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+        name = next(n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
+        metadata = wheel.read(name)
+    if write_metadata:
+        path.with_name(f"{path.name}.metadata").write_bytes(metadata)
+    return Artifact(
+        filename=path.name,
+        sha256=hashlib.sha256(content).hexdigest(),
+        size=len(content),
+        metadata_sha256=hashlib.sha256(metadata).hexdigest(),
+    )
+
+
+def write_project(tree: Tree, folder: Path) -> None:
+    """Lay a project's files down; file modes do not follow the umask, they go into the wheel."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in tree.items():
+        path = folder / name
+        path.write_text(content, encoding="utf-8", newline="\n")
+        path.chmod(0o644)
