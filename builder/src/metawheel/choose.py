@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from metawheel.family import Family, Plugin
@@ -39,6 +41,11 @@ class Choice:
 
 class Unusable(Exception):
     """Upstream has wheels, but none that may be pinned; the message is the reason."""
+
+
+@functools.cache
+def _project(requirement: str) -> str:
+    return canonicalize_name(Requirement(requirement).name)
 
 
 @dataclass(slots=True)
@@ -105,7 +112,7 @@ class Catalog:
         return sorted(found)
 
     def _plugin_files(self, plugin: Plugin, release: Version) -> list[list[UpstreamFile]] | None:
-        files = [self._files[Requirement(name).name].get(release, []) for name in plugin.requires]
+        files = [self._files[_project(name)].get(release, []) for name in plugin.requires]
         return files if all(files) else None
 
     def usable_files(self, project: str, release: Version) -> list[UpstreamFile]:
@@ -164,8 +171,7 @@ class Catalog:
         if not usable:
             yanked = next((file.yanked for file in files if file.yanked is not None), None)
             raise Unusable(f"yanked upstream: {yanked or 'no reason given'}" if yanked is not None else UNHASHED)
-        if left := sorted({file.filename for file in files} - {file.filename for file in usable}):
-            omitted.append((f"{platform}: {', '.join(left)}", "yanked, or without a sha256"))
+        omitted += self._left_out(platform, files, usable)
         cells = _cells(usable, platform)
         version = str(usable[0].name.version)
         beside: tuple[str, ...] = ()
@@ -184,6 +190,17 @@ class Catalog:
             beside=beside,
         )
         return self._directly(branch, platform, omitted) if self.direct else branch
+
+    @staticmethod
+    def _left_out(
+        platform: Platform, files: Iterable[UpstreamFile], usable: Iterable[UpstreamFile]
+    ) -> list[tuple[str, str]]:
+        names = {file.filename for file in usable}
+        left = {file.filename: file for file in files if file.filename not in names}
+        return [
+            (f"{platform}: {name}", UNHASHED if file.yanked is None else f"yanked upstream: {file.yanked}")
+            for name, file in sorted(left.items())
+        ]
 
     def _refuse_ambiguous(
         self,
@@ -226,7 +243,7 @@ class Catalog:
     ) -> tuple[tuple[Cell, ...], tuple[str, ...], list[UpstreamFile]]:
         files = list(files)
         for name in plugin.requires:
-            project = Requirement(name).name
+            project = _project(name)
             there = [file for file in self._files[project][release] if platform in file_platforms(file)]
             usable = self._usable(there)
             if not usable:
@@ -239,7 +256,7 @@ class Catalog:
 
     def _directly(self, branch: Branch, platform: Platform, omitted: list[tuple[str, str]]) -> Branch:
         """Replace a branch's pin by one line for each cell; what PyPI hosts stays a pin, PyPI serves it."""
-        project = Requirement(branch.pin).name
+        project = _project(branch.pin)
         own = [file for file in branch.files if file.project == project]
         where = marker([platform])
         if any(file.url is None for file in own):
@@ -260,7 +277,7 @@ class Catalog:
         if not best:
             raise Unusable("no interpreter that environment markers can tell")
         lines = [
-            f"{project} @ {file.url}#sha256={file.sha256} ; {condition} and {where}"
+            f"{project} @ {file.url}{f'#sha256={file.sha256}' if file.sha256 else ''} ; {condition} and {where}"
             for condition, (_, file, _) in sorted(best.items(), key=lambda item: cell_key(item[1][2]))
         ]
         lines += [f"{requirement} ; {where}" for requirement in branch.beside]

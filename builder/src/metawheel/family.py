@@ -214,10 +214,10 @@ def load_family(folder: Path) -> Family:
     try:
         return Family.model_validate({**data, "folder": folder})
     except ValidationError as error:
-        raise FamilyError("\n".join(_explain(path, data, fault) for fault in error.errors())) from None
+        raise FamilyError("\n".join(_explain(path, fault) for fault in error.errors())) from None
 
 
-def _explain(path: Path, data: dict[str, Any], fault: Any) -> str:
+def _explain(path: Path, fault: Any) -> str:
     location = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         return f"{path}: unknown key {location!r}; see 'Add a family' in the README for the keys there are"

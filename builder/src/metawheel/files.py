@@ -28,3 +28,12 @@ def write_atomic(path: Path, content: bytes) -> None:
     except BaseException:  # Ctrl-C: leave nothing behind
         os.unlink(name)
         raise
+
+
+def write_if_changed(path: Path, content: bytes, *, write: bool = True) -> bool:
+    """Whether a file differs from what it should hold; brings it up to date if asked to."""
+    if path.exists() and path.read_bytes() == content:
+        return False
+    if write:
+        write_atomic(path, content)
+    return True

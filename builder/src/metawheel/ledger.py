@@ -17,7 +17,7 @@ from typing import Any
 from packaging.utils import InvalidWheelFilename
 
 from metawheel.errors import LedgerError, UpstreamAlarm
-from metawheel.files import write_atomic
+from metawheel.files import write_if_changed
 from metawheel.model import UpstreamFile
 
 FORMAT = 1
@@ -78,13 +78,9 @@ def _file(facts: dict[str, Any]) -> UpstreamFile:
     return file
 
 
-def save(path: Path, files: Iterable[UpstreamFile]) -> bool:
-    """Write a ledger if its content changes; whether it did."""
-    content = dump(files)
-    if path.exists() and path.read_bytes() == content:
-        return False
-    write_atomic(path, content)
-    return True
+def save(path: Path, files: Iterable[UpstreamFile], *, write: bool = True) -> bool:
+    """Write a ledger if its content changes; whether it does."""
+    return write_if_changed(path, dump(files), write=write)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

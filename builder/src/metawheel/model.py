@@ -20,7 +20,7 @@ class WheelName:
     tags: frozenset[Tag]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def wheel_name(filename: str) -> WheelName:
     """Parse a wheel's file name.
 

@@ -6,10 +6,11 @@ environment, guard tags, Requires-Python; and what is left out, with the reason.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -73,7 +74,7 @@ def _refuse_shared_names(families: Sequence[Family], wrappers: Iterable[Wrapper]
             raise FamilyError(
                 f"{paths[wrapper.family]}: wrapper.name: {wrapper.name!r} is the name of an upstream project"
             )
-        if wrapper.view in SITE_FOLDERS or wrapper.view is not None and not re.fullmatch(r"[\w.]+", wrapper.view):
+        if wrapper.view in SITE_FOLDERS or (wrapper.view is not None and not re.fullmatch(r"[\w.]+", wrapper.view)):
             raise FamilyError(f"{paths[wrapper.family]}: wrapper.view: {wrapper.view!r} cannot be a folder of a site")
 
 
@@ -134,27 +135,24 @@ class _Planner:
         return sum(wide(other) == wide(backend) for other in self.catalog.backends(release)) < 2
 
     def _wrapper(self, rule: WrapperRule, name: str, release: Version, backend: str) -> Wrapper | None:
-        version = str(release)
-
-        def omit(what: object, reason: str) -> None:
-            self.omissions.append(Omission(wrapper=name, version=version, what=str(what), reason=reason))
-
+        """One version of a wrapper; None, with the reasons kept, where the backend has no cell that can be pinned."""
+        omit = _Omit(name, str(release), self.omissions)
         choice = self.catalog.choose(self.family.project, release, backend, rule.fallback, self.labelled)
         for what, reason in choice.omitted:
             omit(what, reason)
-        if not any(branch.own for branch in choice.branches.values()):
+        branches = choice.branches
+        if not any(branch.own for branch in branches.values()):
             return None
         lines = self._lines(self.family.project, release, choice)
-        branches = choice.branches
         files = [file for branch in branches.values() for file in branch.files]
-        for project in rule.adds:
-            companion = next(c for c in self.family.companion if c.project == project)
-            paired, reason = self._pair(companion, release)
-            if paired is None:
-                omit(f"{name} {version}", reason)
-                return None
-            lines.append(f"{project}=={paired}")
-            files += self.catalog.usable_files(project, paired)
+        for companion in self.family.companion:
+            if companion.project in rule.adds:
+                paired, reason = self._pair(companion, release)
+                if paired is None:
+                    omit(companion.project, reason)
+                    return None
+                lines.append(f"{companion.project}=={paired}")
+                files += self.catalog.usable_files(companion.project, paired)
         extras: dict[str, tuple[str, ...]] = {}
         for companion in self.family.companion:
             if companion.extra is not None:
@@ -162,45 +160,27 @@ class _Planner:
                 files += extra_files
                 if found:
                     extras[companion.extra] = found
-        cells = sorted({cell for branch in branches.values() for cell in branch.cells}, key=cell_key)
-        match = re.fullmatch(rule.backend or "", backend)
-        assert match is not None
-        return self._finish(rule, name, release, backend, lines, extras, cells, files, self._view(rule, match))
-
-    def _view(self, rule: WrapperRule, match: re.Match[str]) -> str | None:
-        if rule.view is not None:
-            return rule.view.format(**{"backend": match[0], **match.groupdict()})
-        several = match.re.groups or "|" in match.re.pattern
-        return None if several else match[0]
-
-    def _finish(
-        self,
-        rule: WrapperRule,
-        name: str,
-        release: Version,
-        backend: str,
-        lines: Sequence[str],
-        extras: Mapping[str, tuple[str, ...]],
-        cells: Sequence[Cell],
-        files: Sequence[UpstreamFile],
-        view: str | None,
-    ) -> Wrapper:
+        cells = tuple(sorted({cell for branch in branches.values() for cell in branch.cells}, key=cell_key))
         unique = {file.filename: file for file in files}
         return Wrapper(
             name=name,
             version=str(release),
             family=self.family.name,
             flavour=self.flavour,
-            view=view,
+            view=_view(rule, backend),
             summary=rule.summary.format(version=release, backend=backend),
             requires=tuple(lines),
             extras=tuple(sorted(extras.items())),
             requires_python=_requires_python(unique.values(), cells),
-            tags=guards(name.replace("-", "_"), str(release), cells),
-            cells=tuple(cells),
-            files=tuple(unique[filename] for filename in sorted(unique)),
+            tags=guards(name, str(release), cells),
+            cells=cells,
+            files=tuple(unique[filename] for filename in sorted(unique) if self._is_pinned(unique[filename])),
             yanked=self.catalog.yanked(self.family.project, release),
         )
+
+    def _is_pinned(self, file: UpstreamFile) -> bool:
+        """Whether a file is found through an index; the direct flavour's lines carry their own addresses."""
+        return self.flavour == "pinned" or file.url is None
 
     def _lines(self, project: str, release: Version, choice: Choice) -> list[str]:
         if self.flavour == "direct":
@@ -216,12 +196,13 @@ class _Planner:
     def _pair(self, companion: Companion, release: Version) -> tuple[Version | None, str]:
         """The companion's release whose METADATA names this release, or the reason why there is none."""
         project = self.family.project
-        paired, loose = [], []
+        paired: list[Version] = []
+        loose: list[Version] = []
         for candidate in self.catalog.releases(companion.project):
             if self.catalog.yanked(companion.project, candidate) is not None:
                 continue
             for line in self.catalog.requires(companion.project, candidate):
-                specifier = SpecifierSet(str(Requirement(line).specifier))
+                specifier = _specifier(line)
                 if specifier.contains(release, prereleases=True):
                     bounded = any(part.operator in ("==", "<=", "<", "~=") for part in specifier)
                     (paired if bounded else loose).append(candidate)
@@ -239,9 +220,9 @@ class _Planner:
         backend: str,
         rule: WrapperRule,
         branches: Mapping[Platform, Branch],
-        omit: object,
+        omit: _Omit,
     ) -> tuple[tuple[str, ...], list[UpstreamFile]]:
-        assert callable(omit)
+        """An extra's lines for the platforms where the paired companion has the same build, and its files."""
         paired, reason = self._pair(companion, release)
         if paired is None:
             omit(f"extra {companion.extra}", reason)
@@ -279,10 +260,43 @@ class _Planner:
                 newest[release] = (backend, wrapper)
         name = canonicalize_name(self.family.prefix + rule.name)
         for release, (backend, wrapper) in sorted(newest.items()):
-            extras = {extra: (f"{wrapper.name}[{extra}]=={release}",) for extra, _ in wrapper.extras}
-            lines = [f"{wrapper.name}=={release}"]
-            made_of = self._finish(rule, name, release, backend, lines, extras, wrapper.cells, wrapper.files, None)
-            yield release, backend, made_of
+            yield (
+                release,
+                backend,
+                replace(
+                    wrapper,
+                    name=name,
+                    view=None,
+                    summary=rule.summary.format(version=release, backend=backend),
+                    requires=(f"{wrapper.name}=={release}",),
+                    extras=tuple((extra, (f"{wrapper.name}[{extra}]=={release}",)) for extra, _ in wrapper.extras),
+                    tags=guards(name, str(release), wrapper.cells),
+                ),
+            )
+
+
+@functools.cache
+def _specifier(line: str) -> SpecifierSet:
+    return Requirement(line).specifier
+
+
+@dataclass(frozen=True, slots=True)
+class _Omit:
+    """Notes what one wrapper leaves out."""
+
+    wrapper: str
+    version: str
+    omissions: list[Omission]
+
+    def __call__(self, what: str, reason: str) -> None:
+        self.omissions.append(Omission(wrapper=self.wrapper, version=self.version, what=what, reason=reason))
+
+
+def _view(rule: WrapperRule, backend: str) -> str | None:
+    """The view that lists a wrapper: the rule's, or the backend where the rule takes one after the other."""
+    match = re.fullmatch(rule.backend or "", backend)
+    groups = match.groupdict() if match is not None else {}
+    return None if rule.view is None else rule.view.format(**{"backend": backend, **groups})
 
 
 def _with(requirement: str, condition: str | None) -> str:

@@ -84,14 +84,18 @@ def _readme(wrapper: Wrapper) -> str:
     parts = [
         f"# {wrapper.name}",
         f"{wrapper.summary}.",
-        "This is a wrapper: it holds no code. It requires the right upstream build for each platform, so that one"
-        " lock file is right on all of them. Built by metawheel.",
+        (
+            "This is a wrapper: it holds no code. It requires the right upstream build for each platform, so that one"
+            " lock file is right on all of them. Built by metawheel."
+        ),
         "## What it installs",
         markdown(coverage(wrapper)),
         "On any other platform or interpreter it cannot be installed.",
         "## Use",
-        "Name the index that serves this wrapper as a source of it (metawheel's README shows the safe way for each"
-        " client), then:",
+        (
+            "Name the index that serves this wrapper as a source of it (metawheel's README shows the safe way for each"
+            " client), then:"
+        ),
         "\n".join(
             ["```", f"poetry add {spec}", f"uv add {spec}", f"pip install {spec}", "```"],
         ),

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-
 from metawheel.model import wheel_name
 
 
@@ -111,5 +110,3 @@ def _html(title: str, anchors: Sequence[str], api: str) -> bytes:
 
 def _json(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
-
-

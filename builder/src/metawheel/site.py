@@ -46,7 +46,7 @@ class Manifest:
             data["wheels"] = {name: Artifact(**facts) for name, facts in data["wheels"].items()}
             return cls(**data)
         except (FileNotFoundError, NotADirectoryError):
-            if site.is_dir() and not any(site.iterdir()) or not os.path.lexists(site):
+            if (site.is_dir() and not any(site.iterdir())) or not os.path.lexists(site):
                 return None
             raise OutputError(f"{site}: is not a site of metawheel, and is not overwritten; name another") from None
         except (ValueError, KeyError, TypeError, AttributeError):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import csv
+import functools
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from pathlib import Path
+from datetime import UTC, datetime
 
 from metawheel import ledger
-from metawheel.errors import FamilyError, LedgerError, MetawheelError, OutputError, UpstreamAlarm
+from metawheel.errors import FamilyError, MetawheelError, OutputError, SourceError, UpstreamAlarm
 from metawheel.family import HASHES_FILE, Family
+from metawheel.headline import write_headlines
 from metawheel.ledger import Change
 from metawheel.model import Problem, UpstreamFile
+from metawheel.plan import plan
 from metawheel.upstream.http import Fetcher
 from metawheel.upstream.metadata import add_requirements
 from metawheel.upstream.sources import addresses, read_upstream
@@ -34,6 +38,15 @@ class Synced:
     error: MetawheelError | None = None
     changed: bool = False  # the ledger's content differs from what is on disk
 
+    def and_then(self, later: Synced) -> Synced:
+        """This and a later step on the same family as one result."""
+        return replace(
+            self,
+            changes=self.changes + later.changes,
+            error=self.error or later.error,
+            changed=self.changed or later.changed,
+        )
+
 
 def fetch_pages(families: Iterable[Family], fetcher: Fetcher, progress: Progress) -> None:
     """Fetch all pages at once; what fails is met again, by its own family, when that reads it."""
@@ -53,7 +66,7 @@ def sync_family(family: Family, fetcher: Fetcher, today: str, *, write: bool = T
         listed = _with_recorded_hashes(family, upstream.files)
         files, changes = ledger.merge(known, listed, upstream.pages, today)
         files, unpaired = add_requirements(family, files, fetcher)
-        changed = _save(family, files, write)
+        changed = ledger.save(family.ledger_path, files, write=write)
     except MetawheelError as error:
         return Synced(family=family.name, error=error)
     return Synced(
@@ -63,13 +76,6 @@ def sync_family(family: Family, fetcher: Fetcher, today: str, *, write: bool = T
         links=upstream.links,
         changed=changed,
     )
-
-
-def _save(family: Family, files: Iterable[UpstreamFile], write: bool) -> bool:
-    if write:
-        return ledger.save(family.ledger_path, files)
-    path = family.ledger_path
-    return not path.exists() or path.read_bytes() != ledger.dump(files)
 
 
 def _with_recorded_hashes(family: Family, files: Iterable[UpstreamFile]) -> tuple[UpstreamFile, ...]:
@@ -82,63 +88,67 @@ def _with_recorded_hashes(family: Family, files: Iterable[UpstreamFile]) -> tupl
                 if not row.get("url") or len(row.get("sha256") or "") != 64:
                     raise FamilyError(f"{path}: every line needs a url and a sha256 of 64 digits; one has {row}")
                 recorded[row["url"]] = row["sha256"]
-    found = []
-    for item in files:
+
+    def hashed(item: UpstreamFile) -> UpstreamFile:
         sha256 = recorded.get(item.url or "")
-        if sha256 is not None and item.sha256 is not None and sha256 != item.sha256:
+        if sha256 is None or item.sha256 == sha256:
+            return item
+        if item.sha256 is not None:
             raise UpstreamAlarm(str(path), f"states {sha256} for {item.filename}, upstream's page {item.sha256}")
-        if sha256 is not None and item.sha256 is None:
-            item = replace(item, sha256=sha256, sha256_from="recorded")
-        found.append(item)
-    return tuple(found)
+        return replace(item, sha256=sha256, sha256_from="recorded")
+
+    return tuple(hashed(item) for item in files)
 
 
-def hash_missing(
-    family: Family, fetcher: Fetcher, on_file: Progress, on_bytes: Callable[[str, int, int | None], None]
-) -> Synced:
-    """Download every file that has no sha256 and record the computed one; each is saved as soon as it is known."""
+def hash_missing_of(family: Family, fetcher: Fetcher, on_bytes: Callable[[str, int, int | None], None]) -> Synced:
+    """Download every file that has no sha256 and record the computed one; each is saved as soon as it is known.
+
+    `on_bytes` gets a file's name, the bytes so far and the whole number of bytes, where known.
+    """
     try:
         files = {(file.filename, file.source, file.url): file for file in ledger.load(family.ledger_path)}
-    except LedgerError as error:
+    except MetawheelError as error:
         return Synced(family=family.name, error=error)
-    missing = [(key, file) for key, file in files.items() if file.sha256 is None and file.gone is None and file.url]
+    missing = {key: file for key, file in files.items() if file.sha256 is None and file.gone is None and file.url}
     changes: list[Change] = []
     failure: MetawheelError | None = None
-    with ThreadPoolExecutor(PARALLEL_DOWNLOADS) as pool:
-        futures = {}
-        for key, file in missing:
-            report = _bytes_of(file.filename, on_bytes)
-            futures[pool.submit(fetcher.hash_file, file.url or "", report)] = (key, file)
-        try:
-            for done, future in enumerate(as_completed(futures), start=1):
-                key, file = futures[future]
-                try:
-                    sha256, size = future.result()
-                except OutputError:
-                    raise
-                except MetawheelError as error:
-                    failure = error  # the other files still go on
-                    continue
-                files[key] = replace(file, sha256=sha256, sha256_from="computed", size=size)
-                changes.append(Change(kind="hashed", file=files[key]))
-                ledger.save(family.ledger_path, files.values())
-                on_file(done, len(missing))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(PARALLEL_DOWNLOADS)
+    try:
+        futures = {
+            pool.submit(fetcher.hash_file, file.url or "", functools.partial(on_bytes, file.filename)): key
+            for key, file in missing.items()
+        }
+        for future in as_completed(futures):
+            key = futures[future]
+            try:
+                sha256, size = future.result()
+            except SourceError as error:
+                failure = failure or error  # the other files still go on
+                continue
+            files[key] = replace(files[key], sha256=sha256, sha256_from="computed", size=size)
+            changes.append(Change(kind="hashed", file=files[key]))
+            ledger.save(family.ledger_path, files.values())
+    except OutputError as error:
+        failure = error
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
     return Synced(family=family.name, changes=tuple(changes), error=failure, changed=bool(changes))
 
 
-def _bytes_of(name: str, on_bytes: Callable[[str, int, int | None], None]) -> Callable[[int, int | None], None]:
-    return lambda done, total: on_bytes(name, done, total)
+def update_headlines(families: Iterable[Family], *, write: bool = True) -> list[str]:
+    """Bring the projects in the family folders up to date with the ledgers; returns the paths that differ.
+
+    Nothing is done while a family has no ledger: what the others may pin depends on all of them.
+    """
+    families = tuple(families)
+    if not all(family.ledger_path.exists() for family in families):
+        return []
+    planned = plan(families, {family.name: ledger.load(family.ledger_path) for family in families})
+    return write_headlines(families, planned, write=write)
 
 
-def write_if_changed(path: Path, content: bytes, *, write: bool) -> bool:
-    """Whether a machine-written file differs from what it should hold; writes it if asked to."""
-    from metawheel.files import write_atomic
-
-    if path.exists() and path.read_bytes() == content:
-        return False
-    if write:
-        write_atomic(path, content)
-    return True
+def today() -> str:
+    """The date that a new file's `first_seen` gets: SOURCE_DATE_EPOCH's, or today's (UTC)."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    moment = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
+    return moment.date().isoformat()

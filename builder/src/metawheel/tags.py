@@ -103,8 +103,8 @@ def cell_key(cell: Cell) -> tuple[object, ...]:
     return (PythonTag(cell.interpreter, cell.abi).version, cell.interpreter, cell.abi, cell.platform_tag, cell.build)
 
 
-def guards(distribution: str, version: str, cells: Iterable[Cell]) -> tuple[str, ...]:
-    """The fewest compressed tag sets that we can state which cover the cells and nothing else, sorted.
+def guards(name: str, version: str, cells: Iterable[Cell]) -> tuple[str, ...]:
+    """Compressed tag sets that together cover a wrapper's cells and nothing else, sorted; one for each wheel.
 
     A compressed tag set (PEP 425) is a product, so interpreters with other platforms need a wheel of their own.
     The ABI is left out (`none`) where the interpreter tag alone says the same: before free-threaded builds, and
@@ -120,7 +120,7 @@ def guards(distribution: str, version: str, cells: Iterable[Cell]) -> tuple[str,
     products: dict[tuple[str, frozenset[str]], list[PythonTag]] = defaultdict(list)
     for python, platform_tags in covered.items():
         products[python.abi, frozenset(platform_tags)].append(python)
-    prefix = f"{distribution}-{version}-"
+    prefix = f"{name}-{version}-"
     return tuple(
         sorted(
             tag
@@ -135,7 +135,7 @@ def _needed(interpreter: str, abis: set[str]) -> set[str]:
         return {"none"} | {abi for abi in abis if abi == "abi3"}
     version = PythonTag(interpreter, "").version
     own = {abi for abi in abis if re.fullmatch(r"cp\d+[a-z]*", abi)}
-    if own and (version < FREE_THREADED_SINCE or any(abi.endswith("t") for abi in own) and len(own) > 1):
+    if own and (version < FREE_THREADED_SINCE or (any(abi.endswith("t") for abi in own) and len(own) > 1)):
         return (abis - own) | {"none"}
     return abis
 

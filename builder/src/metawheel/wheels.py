@@ -81,7 +81,7 @@ def _build_one(hook: Callable[[str], str], job: Job, wheel: str, folder: str) ->
     try:
         with contextlib.redirect_stdout(messages):
             built = hook(folder)
-    except Exception as error:  # a foreign tool's failure, whatever its kind, is this wrapper's failure
+    except Exception as error:  # noqa: BLE001  a foreign tool's failure, whatever its kind, is this wrapper's failure
         raise BuildError(f"{job.key}: hatchling could not build {wheel}: {error}") from None
     if built != wheel:
         raise BuildError(f"{job.key}: hatchling built {built}, not {wheel}")

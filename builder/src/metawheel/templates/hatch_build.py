@@ -10,8 +10,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class Guard(BuildHookInterface):
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+class Guard(BuildHookInterface[Any]):
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         tags = self.config["tags"]
         tag = os.environ.get("METAWHEEL_TAG") or tags[0]
         if tag not in tags:

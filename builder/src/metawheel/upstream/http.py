@@ -49,7 +49,7 @@ class Mirror:
         if not separator or not origin or not target:
             raise ValueError(f"{text!r} is not FROM=TO")
         origin = PYPI_SIMPLE_ENDPOINT if origin == PYPI else origin
-        if urlsplit(target).scheme in ("http", "https") and origin.endswith("/") and not target.endswith("/"):
+        if origin.endswith("/") and not target.endswith("/"):
             target += "/"
         return cls(origin, target)
 

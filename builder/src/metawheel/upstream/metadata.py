@@ -124,7 +124,7 @@ def _from_wheel(url: str, fetcher: Fetcher) -> bytes:
     """METADATA read out of a wheel by range requests."""
     address = mirrored(url, fetcher.mirrors)
     try:
-        with RemoteZip(address, session=fetcher.session, timeout=TIMEOUT) as wheel:
+        with RemoteZip(address, session=fetcher.session, timeout=TIMEOUT) as wheel:  # type: ignore[no-untyped-call]
             name = next(n for n in wheel.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
             content: bytes = wheel.read(name)
             return content

@@ -60,7 +60,7 @@ def _json_packages(page: Page) -> Iterator[DistributionPackage]:
 def _html_packages(page: Page) -> Iterator[DistributionPackage]:
     text = page.content.decode("utf-8", errors="replace")
     lowered = text.lower()
-    if "<html" in lowered and "</html" not in lowered or lowered.rfind("<a ") > lowered.rfind("</a"):
+    if ("<html" in lowered and "</html" not in lowered) or lowered.rfind("<a ") > lowered.rfind("</a"):
         raise Unparsable(page.url, "is cut off: its last element is not closed")
     try:
         found = RepositoryPage.from_html(text, page.url)

@@ -63,8 +63,8 @@ def read_upstream(family: Family, fetcher: Fetcher) -> Upstream:
         for listing in listings.values():
             problems += listing.problems
             links += listing.links
-            for file in listing.files:
-                file = _canonical(source, file)
+            for listed in listing.files:
+                file = _canonical(source, listed)
                 if file.project in source.projects and family.wants(file, _systems(file)):
                     files.append(file)
     return Upstream(files=tuple(files), pages=pages, problems=tuple(dict.fromkeys(problems)), links=links)
