@@ -10,7 +10,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class Guard(BuildHookInterface):
+class Guard(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         tags = self.config["tags"]
         tag = os.environ.get("METAWHEEL_TAG") or tags[0]

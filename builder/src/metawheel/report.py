@@ -24,6 +24,11 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
+def plain(text: str) -> str:
+    """Upstream's text on one line that a terminal takes for nothing but text."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def sync_text(results: Iterable[Synced], headlines: Sequence[str], check: bool) -> str:
     lines = []
     for result in results:
@@ -35,7 +40,7 @@ def sync_text(results: Iterable[Synced], headlines: Sequence[str], check: bool) 
             summary = "other facts changed" if result.changed else "no change; nothing written"
         lines.append(f"{result.family}: {summary}")
         lines += [f"  {line}" for line in _by_build(result.changes)]
-        lines += [f"  not read: {problem.item} ({problem.reason}) on {problem.url}" for problem in result.problems]
+        lines += [f"  not read: {plain(p.item)} ({plain(p.reason)}) on {p.url}" for p in result.problems]
     lines += [f"{'would write' if check else 'wrote'} {path}" for path in headlines]
     return "\n".join(lines)
 
@@ -142,7 +147,7 @@ def show_text(shown: Shown) -> str:
     if wrapper is not None:
         lines += [wrapper.summary, ""]
         if wrapper.yanked is not None:
-            lines += [f"yanked upstream: {wrapper.yanked}", ""]
+            lines += [f"yanked upstream: {plain(wrapper.yanked)}", ""]
         lines += columns(table(coverage(wrapper)))
         lines += ["", f"Requires-Python {wrapper.requires_python}"]
         lines += [f"Requires-Dist {line}" for line in wrapper.requires]
@@ -152,7 +157,7 @@ def show_text(shown: Shown) -> str:
     else:
         lines.append("is not emitted.")
     if shown.omissions:
-        lines += ["", "left out:", *(f"  {omission.what}: {omission.reason}" for omission in shown.omissions)]
+        lines += ["", "left out:", *(f"  {o.what}: {plain(o.reason)}" for o in shown.omissions)]
     if len(shown.versions) > 1:
         lines += ["", f"versions: {', '.join(shown.versions)}"]
     return "\n".join(lines)

@@ -62,8 +62,11 @@ class Mirror:
 
 
 def mirrored(url: str, mirrors: Iterable[Mirror]) -> str:
-    """The address that the first fitting mirror gives."""
-    return next((found for mirror in mirrors if (found := mirror.apply(url)) is not None), url)
+    """The address that the first fitting mirror gives; a folder's as a file: URL."""
+    for mirror in mirrors:
+        if (found := mirror.apply(url)) is not None:
+            return Path(unquote(found)).absolute().as_uri() if mirror.is_folder else found
+    return url
 
 
 def cache_folder() -> Path:
@@ -177,8 +180,8 @@ class Fetcher:
             folder.mkdir(parents=True, exist_ok=True)
             part = folder / hashlib.sha256(url.encode()).hexdigest()
             digest = hashlib.sha256()
-            if not urlsplit(address).scheme.startswith("http"):
-                content = Path(unquote(address)).read_bytes()
+            if urlsplit(address).scheme == "file":
+                content = Path(unquote(urlsplit(address).path)).read_bytes()
                 return hashlib.sha256(content).hexdigest(), len(content)
             self._download(url, address, part, progress)
             with part.open("rb") as file:
