@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,7 +17,8 @@ from metawheel.ledger import load
 from metawheel.model import Artifact, Omission, UpstreamFile, Wrapper
 from metawheel.plan import Plan, plan
 from metawheel.project import Tree, render_project
-from metawheel.site import HostedFiles, Manifest, page_digests, site_pages, write_site
+from metawheel.site import HostedFiles, Manifest, lay_down, page_digests, site_pages
+from metawheel.swap import staged
 from metawheel.upstream.http import Fetcher, Mirror
 from metawheel.upstream.pages import parse_page
 from metawheel.upstream.sources import pypi_page
@@ -72,8 +72,8 @@ def build(
     jobs, digests = _jobs(planned.wrappers)
     kept = _kept(site, old, digests)
     missing = [replace(job, wheels=left) for job in jobs if (left := tuple(w for w in job.wheels if w not in kept))]
-    with tempfile.TemporaryDirectory(prefix="metawheel-") as folder:
-        made = {item.filename: item for item in build_wheels(missing, Path(folder), progress)}
+    with staged(site) as stage:
+        made = {item.filename: item for item in build_wheels(missing, stage.work, progress)}
         wheels = {name: made[name] if name in made else kept[name] for name in sorted(digests)}
         pages, incomplete = site_pages(planned.wrappers, wheels, hosted, options.mirrors)
         new = Manifest(
@@ -84,19 +84,19 @@ def build(
             hosted=dict(sorted(hosted.urls.items())),
             incomplete=incomplete,
         )
-        if old is not None and replace(new, inputs=old.inputs) == old and old.is_whole(site):
-            changed: list[str] = []
-        else:
-            changed = write_site(site, old, new, pages, Path(folder))
+        changed: tuple[str, ...] = ()
+        if new != old or not old.is_whole(site):
+            changed = lay_down(stage, old, new, pages, stage.work)
+            stage.complete = True
     return Built(
         wrappers=planned.wrappers,
         wheels=len(wheels),
         built=len(made),
-        changed=tuple(changed),
+        changed=changed,
         incomplete=tuple(incomplete),
         pypi_error=pypi_error,
         omissions=planned.omissions,
-        unchanged=not changed,
+        unchanged=not stage.complete,
     )
 
 

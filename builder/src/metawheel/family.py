@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import string
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import NormalizedName, canonicalize_name
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -45,9 +47,22 @@ def _normalized(value: str) -> NormalizedName:
     return name
 
 
+def _requirement(value: str) -> str:
+    try:
+        Requirement(value)
+    except InvalidRequirement:
+        raise ValueError(f"not a requirement: {value!r}") from None
+    return value
+
+
+def _fields(template: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+
 Project = Annotated[str, AfterValidator(_normalized)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Specifiers = Annotated[str, AfterValidator(_specifiers)]
+Required = Annotated[str, AfterValidator(_requirement)]
 SysPlatform = Literal["linux", "darwin", "win32"]
 
 
@@ -65,7 +80,7 @@ class Source(_Table):
     projects: Annotated[list[Project], Field(min_length=1)]
     url: str = ""  # `simple`: with {project}; `folder`: where the files of `path` are served
     path: str = ""  # `folder`: relative to the family's folder
-    root: str = ""  # what a file's folder is counted from
+    root: str = ""  # what a file's folder is counted from; else the page's own folder, without {project}
     same_as: list[str] = []  # other addresses of `root`: the same paths there are the same files
     folders: dict[str, str] = {}  # folder → backend of the plain builds in it; else the folder's own name
 
@@ -79,18 +94,22 @@ class Source(_Table):
             raise ValueError("a source of kind 'folder' needs a path")
         return self
 
+    @property
+    def base(self) -> str:
+        return self.root or self.url.partition("{project}")[0].rpartition("/")[0] + "/"
+
     def canonical(self, url: str) -> str:
         """The one address that a file is recorded under, whatever host its link took."""
         for other in self.same_as:
             if url.startswith(other):
-                return self.root + url.removeprefix(other)
+                return self.base + url.removeprefix(other)
         return url
 
     def backend(self, file: UpstreamFile) -> str:
         """The backend of a build: its local version label, or for a plain build its folder."""
         if file.local is not None:
             return file.local
-        folder = "" if file.url is None else unquote(file.url.removeprefix(self.root)).rpartition("/")[0]
+        folder = "" if file.url is None else unquote(file.url.removeprefix(self.base)).rpartition("/")[0]
         return self.folders.get(folder, folder)
 
 
@@ -98,7 +117,7 @@ class Plugin(_Table):
     """Projects that turn a plain build into another backend when installed beside it."""
 
     backend: str
-    requires: Annotated[list[str], Field(min_length=1)]  # project names, extras allowed
+    requires: Annotated[list[Required], Field(min_length=1)]  # project names, extras allowed
     systems: list[SysPlatform]
 
 
@@ -128,6 +147,14 @@ class WrapperRule(_Table):
     def _one_way(self) -> WrapperRule:
         if (self.backend is None) == (self.newest_of is None):
             raise ValueError("a wrapper needs either backend or newest-of")
+        known = {"backend", *re.compile(self.backend or "").groupindex}
+        for key, template, more in (
+            ("name", self.name, ()),
+            ("view", self.view, ()),
+            ("summary", self.summary, ("version",)),
+        ):
+            if unknown := _fields(template or "") - known - set(more):
+                raise ValueError(f"{key} has {{{min(unknown)}}}, which is neither backend nor a group of its pattern")
         return self
 
 
@@ -151,6 +178,10 @@ class Family(_Table):
     def _consistent(self) -> Family:
         rules = {rule.name for rule in self.wrapper}
         companions = {companion.project for companion in self.companion}
+        listed = {project for source in self.source for project in source.projects}
+        required = {canonicalize_name(Requirement(name).name) for plugin in self.plugin for name in plugin.requires}
+        for project in sorted({self.project, *companions, *required} - listed):
+            raise ValueError(f"no source lists the project {project!r}")
         if self.prefix and not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?-?", self.prefix):
             raise ValueError(f"prefix {self.prefix!r} is not the beginning of a normalized project name")
         if len({source.name for source in self.source}) < len(self.source):

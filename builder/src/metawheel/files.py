@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old content or the new, never a part."""
+"""Files: the cache's place, and writing so that a reader sees the old content or the new, never a part."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import os
 import tempfile
 from pathlib import Path
 
+import platformdirs
+
 from metawheel.errors import OutputError
+
+
+def cache_folder() -> Path:
+    """Where fetched pages, half-finished downloads and locks are kept: METAWHEEL_CACHE, or the user's cache."""
+    return Path(os.environ.get("METAWHEEL_CACHE") or platformdirs.user_cache_dir("metawheel"))
 
 
 def write_atomic(path: Path, content: bytes) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from metawheel.errors import OutputError, UpstreamAlarm
 from metawheel.model import Artifact, UpstreamFile, Wrapper
 from metawheel.render import Link, project_pages, root_pages
-from metawheel.swap import staged
+from metawheel.swap import Stage
 from metawheel.upstream.http import Mirror, mirrored
 
 MANIFEST = "metawheel.json"
@@ -140,8 +140,10 @@ def _upstream_link(file: UpstreamFile, hosted: HostedFiles, mirrors: Sequence[Mi
     )
 
 
-def write_site(site: Path, old: Manifest | None, new: Manifest, pages: Mapping[str, bytes], built: Path) -> list[str]:
-    """Replace a site by its next state in one step; returns the paths that differ.
+def lay_down(
+    stage: Stage, old: Manifest | None, new: Manifest, pages: Mapping[str, bytes], built: Path
+) -> tuple[str, ...]:
+    """Lay down a site's next state, its new wheels taken from `built`; returns the paths that differ.
 
     What did not change is the same file as before (a hard link): its time and its ETag stay.
     """
@@ -155,17 +157,16 @@ def write_site(site: Path, old: Manifest | None, new: Manifest, pages: Mapping[s
     if old is not None:
         before |= {f"files/{name}": item.sha256 for name, item in old.wheels.items()}
         before |= {f"files/{name}.metadata": item.metadata_sha256 for name, item in old.wheels.items()}
-    with staged(site) as stage:
-        for path, (sha256, source) in sorted(files.items()):
-            if not stage.keep(path, before.get(path) == sha256):
-                changed.append(path)
-                stage.move(path, source)
-        for path, content in sorted(pages.items()):
-            if not stage.keep(path, before.get(path) == new.pages[path]):
-                changed.append(path)
-                stage.write(path, content)
-        stage.write(MANIFEST, new.dump())
-    return changed + sorted(set(before) - set(files) - set(pages))
+    for path, (sha256, source) in sorted(files.items()):
+        if not stage.keep(path, before.get(path) == sha256):
+            changed.append(path)
+            stage.move(path, source)
+    for path, content in sorted(pages.items()):
+        if not stage.keep(path, before.get(path) == new.pages[path]):
+            changed.append(path)
+            stage.write(path, content)
+    stage.write(MANIFEST, new.dump())
+    return (*changed, *sorted(set(before) - set(files) - set(pages)))
 
 
 def page_digests(pages: Mapping[str, bytes]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import shutil
 import sys
@@ -11,7 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from metawheel.errors import OutputError
+from metawheel.files import cache_folder
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # linux/fs.h
@@ -22,6 +26,9 @@ class Stage:
     """The next state of a folder, being laid down beside it."""
 
     def __init__(self, folder: Path, current: Path) -> None:
+        self.work = folder / ".work"  # for what is made on the way; gone when the state is complete
+        self.work.mkdir()
+        self.complete = False  # set when the state may take the folder's place
         self._folder = folder
         self._current = current
 
@@ -55,27 +62,48 @@ class Stage:
 
 @contextmanager
 def staged(folder: Path) -> Iterator[Stage]:
-    """Lay down a folder's next state; on leaving it takes the folder's place, on an error nothing has changed.
+    """Lay down a folder's next state; if it is complete on leaving, it takes the folder's place.
 
-    What a killed run left behind is removed by the next. Raises OutputError where the disk says no.
+    On an error nothing has changed. What a killed run left behind is removed by the next. Raises OutputError where the
+    disk says no, or another run is at work on the folder.
     """
-    parent = folder.absolute().parent
+    folder = Path(os.path.realpath(folder))
     prefix = f".{folder.name}.new-"
+    with _alone(folder):
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            for leftover in folder.parent.glob(f"{prefix}*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            place = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+        except OSError as error:
+            raise OutputError(f"{folder}: cannot be written: {error.strerror}") from error
+        try:
+            place.chmod(0o755)
+            stage = Stage(place, folder)
+            yield stage
+            if stage.complete:
+                shutil.rmtree(stage.work)
+                _replace(place, folder)
+        except OSError as error:
+            raise OutputError(f"{folder}: cannot be written: {error.strerror} ({error.filename})") from error
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock, kept apart from it; raises OutputError if another run has it."""
+    locks = cache_folder() / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(locks / hashlib.sha256(os.fsencode(folder)).hexdigest())
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        for leftover in parent.glob(f"{prefix}*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        place = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from error
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise OutputError(f"{folder}: another metawheel is writing it; try again when that has ended") from None
     try:
-        place.chmod(0o755)
-        yield Stage(place, folder)
-        _replace(place, folder)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror} ({error.filename})") from error
+        yield
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        lock.release()
 
 
 def _replace(new: Path, folder: Path) -> None:

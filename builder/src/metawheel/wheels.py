@@ -65,7 +65,7 @@ def _start() -> None:
 def _build(job: Job, folder: str) -> list[Artifact]:
     import hatchling.build
 
-    with tempfile.TemporaryDirectory(prefix="metawheel-") as place:
+    with tempfile.TemporaryDirectory(prefix="project-", dir=folder) as place:
         write_project(job.tree, Path(place))
         back = os.getcwd()
         os.chdir(place)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import platformdirs
 import requests
 from cachecontrol import CacheControlAdapter
 from cachecontrol.caches import SeparateBodyFileCache
@@ -19,6 +17,7 @@ from urllib3 import Retry
 
 from metawheel import __version__
 from metawheel.errors import OutputError, Unparsable, Unreachable
+from metawheel.files import cache_folder
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two bytes
 BODY_LIMIT = 64 * 1024 * 1024  # bytes; the largest page known is below 1 MiB
@@ -67,11 +66,6 @@ def mirrored(url: str, mirrors: Iterable[Mirror]) -> str:
         if (found := mirror.apply(url)) is not None:
             return Path(unquote(found)).absolute().as_uri() if mirror.is_folder else found
     return url
-
-
-def cache_folder() -> Path:
-    """Where fetched pages and half-finished downloads are kept: METAWHEEL_CACHE, or the user's cache."""
-    return Path(os.environ.get("METAWHEEL_CACHE") or platformdirs.user_cache_dir("metawheel"))
 
 
 class Fetcher:
