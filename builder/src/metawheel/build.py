@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from metawheel import __version__
 from metawheel.errors import SourceError, UpstreamAlarm
 from metawheel.family import FAMILY_FILE, Family
 from metawheel.ledger import load
@@ -107,9 +106,12 @@ def write_projects(wrappers: Iterable[Wrapper], folder: Path) -> None:
 
 
 def _inputs(families: Iterable[Family], options: Options) -> str:
-    """A digest of all that a site is made from, but for PyPI: what is recorded of its files does not change."""
+    """A digest of all that a site is made from, this program too; PyPI's answers apart: files do not move there."""
     digest = hashlib.sha256()
-    facts = [__version__, version("hatchling"), options.flavour, str(options.allow_unhashed)]
+    program = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        program.update(path.read_bytes())
+    facts = [program.hexdigest(), version("hatchling"), options.flavour, str(options.allow_unhashed)]
     facts += [f"{mirror.origin}={mirror.target}" for mirror in options.mirrors]
     digest.update(json.dumps(facts).encode())
     for family in sorted(families, key=lambda family: family.name):
@@ -164,11 +166,11 @@ def _hosted(
             found = list(pool.map(lambda project: _try_page(project, source), wanted))
         for result in found:
             if isinstance(result, SourceError):
-                error = error or str(result)
+                error = error or f"PyPI was not reached ({result})"
                 continue
             urls |= _matching(result, files)
     elif wanted:
-        error = "not asked (--offline)"
+        error = "PyPI was not asked (--offline)"
     return HostedFiles(urls=urls, missing=frozenset(files) - frozenset(urls)), error
 
 

@@ -21,7 +21,7 @@ from metawheel.choose import Branch, Catalog, Choice
 from metawheel.errors import FamilyError
 from metawheel.family import FAMILY_FILE, SITE_FOLDERS, Companion, Family, WrapperRule
 from metawheel.model import Cell, Omission, Platform, UpstreamFile, Wrapper
-from metawheel.tags import cell_key, guards, intersect, marker, partition
+from metawheel.tags import PythonTag, cell_key, guards, intersect, marker, partition
 
 FLAVOURS = ("pinned", "direct")
 
@@ -153,6 +153,8 @@ class _Planner:
                     return None
                 lines.append(f"{companion.project}=={paired}")
                 files += self.catalog.usable_files(companion.project, paired)
+        cells = tuple(sorted({cell for branch in branches.values() for cell in branch.cells}, key=cell_key))
+        requires_python = _requires_python(files, cells)
         extras: dict[str, tuple[str, ...]] = {}
         for companion in self.family.companion:
             if companion.extra is not None:
@@ -160,7 +162,6 @@ class _Planner:
                 files += extra_files
                 if found:
                     extras[companion.extra] = found
-        cells = tuple(sorted({cell for branch in branches.values() for cell in branch.cells}, key=cell_key))
         unique = {file.filename: file for file in files}
         return Wrapper(
             name=name,
@@ -171,7 +172,7 @@ class _Planner:
             summary=rule.summary.format(version=release, backend=backend),
             requires=tuple(lines),
             extras=tuple(sorted(extras.items())),
-            requires_python=_requires_python(unique.values(), cells),
+            requires_python=requires_python,
             tags=guards(name, str(release), cells),
             cells=cells,
             files=tuple(unique[filename] for filename in sorted(unique) if self._is_pinned(unique[filename])),
@@ -293,7 +294,7 @@ class _Omit:
 
 
 def _view(rule: WrapperRule, backend: str) -> str | None:
-    """The view that lists a wrapper: the rule's, or the backend where the rule takes one after the other."""
+    """The view that lists a rule's wrapper of a backend."""
     match = re.fullmatch(rule.backend or "", backend)
     groups = match.groupdict() if match is not None else {}
     return None if rule.view is None else rule.view.format(**{"backend": backend, **groups})
@@ -308,16 +309,10 @@ def _requires_python(files: Iterable[UpstreamFile], cells: Sequence[Cell]) -> st
 
     Never an upper bound: it would keep Poetry from locking.
     """
-    lowest = min((cell_version(cell) for cell in cells), key=Version)
+    oldest = min(PythonTag(cell.interpreter, cell.abi).version for cell in cells)
+    lowest = ".".join(map(str, oldest))
     bounds: dict[str, list[str]] = defaultdict(list)
     for file in files:
         lower = [s.version for s in SpecifierSet(file.requires_python or "") if s.operator in (">=", "~=", "==")]
         bounds[file.project].append(lower[0] if lower else lowest)
-    stated = [min(found, key=Version) for found in bounds.values()]
-    return f">={max([*stated], key=Version)}"
-
-
-def cell_version(cell: Cell) -> str:
-    """The oldest Python that a cell is for."""
-    digits = re.sub(r"\D", "", cell.interpreter)
-    return f"{digits[0]}.{digits[1:]}" if len(digits) > 1 else digits or "3"
+    return f">={max((min(found, key=Version) for found in bounds.values()), key=Version)}"

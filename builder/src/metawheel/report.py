@@ -119,7 +119,7 @@ def build_text(built: Built, site: Path) -> str:
 
 def incomplete(built: Built) -> str:
     return (
-        f"PyPI was not reached ({built.pypi_error}), so these pages lack the files that it hosts: "
+        f"{built.pypi_error}, so these pages lack the files that it hosts: "
         f"{', '.join(built.incomplete)}. uv looks no further than the first index that has a page, so it does not "
         "find them; build again when PyPI can be reached"
     )
