@@ -5,22 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from metawheel.errors import SourceError, UpstreamAlarm
 from metawheel.family import FAMILY_FILE, Family
 from metawheel.ledger import load
-from metawheel.model import Artifact, Omission, UpstreamFile, Wrapper
+from metawheel.model import Artifact, Omission, Wrapper
 from metawheel.plan import Plan, plan
 from metawheel.project import Tree, render_project
 from metawheel.site import HostedFiles, Manifest, lay_down, page_digests, site_pages
 from metawheel.swap import staged
+from metawheel.upstream.hosted import find_hosted
 from metawheel.upstream.http import Fetcher, Mirror
-from metawheel.upstream.pages import parse_page
-from metawheel.upstream.sources import pypi_page
 from metawheel.wheels import Job, build_wheels, write_project
 
 
@@ -152,45 +149,15 @@ def _kept(site: Path, old: Manifest | None, digests: Mapping[str, str]) -> dict[
 def _hosted(
     wrappers: Iterable[Wrapper], known: Mapping[str, str], options: Options, fetcher: Callable[[], Fetcher]
 ) -> tuple[HostedFiles, str | None]:
-    """Ask PyPI's pages where it has the files that ledgers keep without host; what was once found is not asked again.
-
-    Raises UpstreamAlarm where a page states another sha256 than the ledger.
-    """
-    files = {file.filename: file for w in wrappers for file in w.files if file.url is None}
+    """Where PyPI has the files that it hosts; what was once found is not asked again."""
+    files = {file.filename: file for wrapper in wrappers for file in wrapper.files if file.url is None}
     urls = {name: known[name] for name in files if name in known}
-    wanted = sorted({file.project for name, file in files.items() if name not in urls})
+    wanted = [file for name, file in files.items() if name not in urls]
     error: str | None = None
-    if wanted and not options.offline:
-        source = fetcher()
-        with ThreadPoolExecutor(len(wanted)) as pool:
-            found = list(pool.map(lambda project: _try_page(project, source), wanted))
-        for result in found:
-            if isinstance(result, SourceError):
-                error = error or f"PyPI was not reached ({result})"
-                continue
-            urls |= _matching(result, files)
-    elif wanted:
+    if wanted and options.offline:
         error = "PyPI was not asked (--offline)"
+    elif wanted:
+        found, failure = find_hosted(wanted, fetcher())
+        urls |= found
+        error = None if failure is None else f"PyPI was not reached ({failure})"
     return HostedFiles(urls=urls, missing=frozenset(files) - frozenset(urls)), error
-
-
-def _try_page(project: str, fetcher: Fetcher) -> tuple[UpstreamFile, ...] | SourceError:
-    try:
-        return parse_page(fetcher.page(pypi_page(project)), "pypi", sha256_from="pypi").files
-    except SourceError as error:
-        return error
-
-
-def _matching(listed: Iterable[UpstreamFile], files: Mapping[str, UpstreamFile]) -> dict[str, str]:
-    urls = {}
-    for file in listed:
-        ours = files.get(file.filename)
-        if ours is None or file.url is None:
-            continue
-        if file.sha256 != ours.sha256:
-            raise UpstreamAlarm(
-                pypi_page(file.project),
-                f"states sha256 {file.sha256} for {file.filename}, the ledger {ours.sha256}; nothing was built",
-            )
-        urls[file.filename] = file.url
-    return urls

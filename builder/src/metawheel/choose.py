@@ -16,6 +16,7 @@ from metawheel.family import Family, Plugin
 from metawheel.model import Cell, Platform, UpstreamFile
 from metawheel.tags import PythonTag, cell_key, intersect, marker, platforms, system_version
 
+PLAIN_BESIDE = "a plain build beside labelled ones of the same version (`metawheel relabel` gives it a label)"
 UNHASHED = "upstream states no sha256 (`metawheel sync --hash-missing` computes it)"
 
 
@@ -162,9 +163,10 @@ class Catalog:
         labelled: frozenset[tuple[str, Version, Platform]],
         omitted: list[tuple[str, str]],
     ) -> Branch:
-        files = found.own or found.stand_in
-        if any(file.local is not None for file in files):
-            files = [file for file in files if file.local is not None]
+        listed = found.own or found.stand_in
+        files = [file for file in listed if file.local is not None] or listed
+        if files[0].local is not None:
+            omitted += [(f"{platform}: {f.filename}", PLAIN_BESIDE) for f in listed if not self._has_label(f, files)]
         elif not self.direct:
             self._refuse_ambiguous(project, release, platform, files, labelled)
         usable = self._usable(files)
@@ -190,6 +192,11 @@ class Catalog:
             beside=beside,
         )
         return self._directly(branch, platform, omitted) if self.direct else branch
+
+    @staticmethod
+    def _has_label(file: UpstreamFile, labelled: Iterable[UpstreamFile]) -> bool:
+        """Whether a build is a labelled one, or there is one for the same interpreter and platform."""
+        return file in labelled or any(file.name.tags <= other.name.tags for other in labelled)
 
     @staticmethod
     def _left_out(
@@ -236,7 +243,12 @@ class Catalog:
 
     def _preference(self, file: UpstreamFile) -> tuple[bool, int, bool, str]:
         folder = f"/{file.local or self.family.plain}/"
-        return (file.sha256 is None, self._order[file.source], folder not in (file.url or ""), file.url or "")
+        return (
+            file.sha256 is None,
+            self._order.get(file.source, len(self._order)),
+            folder not in (file.url or ""),
+            file.url or "",
+        )
 
     def _with_plugin(
         self, plugin: Plugin, release: Version, platform: Platform, cells: tuple[Cell, ...], files: list[UpstreamFile]

@@ -151,6 +151,31 @@ def build(
 
 
 @app.command()
+def relabel(
+    builds: Annotated[list[str], typer.Argument(metavar="PROJECT==VERSION...")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the relabelled wheels.")],
+    url: Annotated[str, typer.Option(help="Where that folder will be served.")],
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="Only builds for this sys_platform, such as darwin. Repeatable.", show_default=False),
+    ] = None,
+    mirror: Mirrors = None,
+    packages: Packages = None,
+    as_json: Json = False,
+) -> None:
+    """Give plain builds a local version label, for a site that hosts files itself."""
+    from metawheel import report
+    from metawheel.relabel import find_plain
+    from metawheel.relabel import relabel as relabel_all
+    from metawheel.sync import today
+
+    found = find_plain(_families(packages, None), builds, system or ())
+    with _downloads() as on_bytes:
+        made = relabel_all(found, output, url, _fetcher(mirror), today(), lambda done, total: None, on_bytes)
+    _print(report.relabel_json(made) if as_json else report.relabel_text(made, output))
+
+
+@app.command()
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME[==VERSION]")],
     flavour: Flavour = "pinned",

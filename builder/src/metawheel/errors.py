@@ -69,3 +69,9 @@ class BuildError(MetawheelError):
     """A wrapper that hatchling could not build."""
 
     exit_code = 10
+
+
+class RelabelError(MetawheelError):
+    """A wheel that cannot be relabelled."""
+
+    exit_code = 11

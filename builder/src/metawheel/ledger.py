@@ -127,8 +127,17 @@ def merge(
     for identity, file in missing.items():
         ledger[identity] = replace(file, gone=today)
         changes.append(Change(kind="gone", file=ledger[identity]))
+    _follow(ledger)
     order = sorted(changes, key=lambda change: (change.file.sort_key, change.kind))
     return tuple(sorted(ledger.values(), key=lambda file: file.sort_key)), tuple(order)
+
+
+def _follow(ledger: dict[tuple[str, str, str], UpstreamFile]) -> None:
+    """A relabelled build is yanked when the plain build that it was made from is."""
+    yanked = {file.sha256: file.yanked for file in ledger.values() if file.sha256 is not None}
+    for identity, file in ledger.items():
+        if file.upstream_sha256 in yanked:
+            ledger[identity] = replace(file, yanked=yanked[file.upstream_sha256])
 
 
 def _identity(file: UpstreamFile) -> tuple[str, str, str]:

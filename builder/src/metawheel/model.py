@@ -39,6 +39,7 @@ class UpstreamFile:
     url: str | None  # canonical, without fragment; None: hosted by PyPI, whose pages give the URL
     sha256: str | None = None
     sha256_from: str | None = None  # "page", "pypi", "recorded" or "computed"
+    upstream_sha256: str | None = None  # of the plain build that this relabelled one was made from
     size: int | None = None  # bytes
     metadata: str | None = None  # PEP 658 / 714: sha256 of the served METADATA; "true": served, hash unknown
     requires_python: str | None = None  # PEP 503 data-requires-python

@@ -187,7 +187,7 @@ class _Planner:
         if self.flavour == "direct":
             return [line for branch in choice.branches.values() for line in branch.direct]
         pins = {platform: branch.pin for platform, branch in choice.branches.items()}
-        lines = [_with(pin, condition) for pin, condition in partition(pins, f"{project}=={release}")]
+        lines = [_with(pin, condition) for pin, condition in partition(pins, _otherwise(f"{project}=={release}", pins))]
         beside: dict[str, list[Platform]] = defaultdict(list)
         for platform, branch in choice.branches.items():
             for requirement in branch.beside:
@@ -274,6 +274,12 @@ class _Planner:
                     tags=guards(name, str(release), wrapper.cells),
                 ),
             )
+
+
+def _otherwise(plain: str, pins: Mapping[Platform, str]) -> str:
+    """What the last branch pins, for every environment that no other names: the plain build, or what macOS gets."""
+    relabelled = {pin for platform, pin in pins.items() if platform.sys_platform == "darwin"} - {plain}
+    return plain if plain in pins.values() else max(relabelled, default=plain)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from metawheel.build import Built
 from metawheel.check import Finding
 from metawheel.coverage import coverage, platform_name, table
 from metawheel.ledger import Change
-from metawheel.model import Problem
+from metawheel.model import Problem, UpstreamFile
 from metawheel.show import Shown
 from metawheel.sync import Synced
 
@@ -138,6 +138,21 @@ def build_json(built: Built, site: Path) -> dict[str, Any]:
         "omissions": [
             {"wrapper": o.wrapper, "version": o.version, "what": o.what, "reason": o.reason} for o in built.omissions
         ],
+    }
+
+
+def relabel_text(made: Sequence[UpstreamFile], folder: Path) -> str:
+    if not made:
+        return "nothing to relabel: every plain build asked for has a label already"
+    return "\n".join([*(file.filename for file in made), f"{len(made)} wheels in {folder}; ledgers brought up to date"])
+
+
+def relabel_json(made: Sequence[UpstreamFile]) -> dict[str, Any]:
+    return {
+        "relabelled": [
+            {"file": file.filename, "url": file.url, "sha256": file.sha256, "upstream_sha256": file.upstream_sha256}
+            for file in made
+        ]
     }
 
 

@@ -17,6 +17,7 @@ from metawheel.headline import write_headlines
 from metawheel.ledger import Change
 from metawheel.model import Problem, UpstreamFile
 from metawheel.plan import plan
+from metawheel.upstream.download import hash_file
 from metawheel.upstream.http import Fetcher
 from metawheel.upstream.metadata import add_requirements
 from metawheel.upstream.sources import addresses, read_upstream
@@ -115,7 +116,7 @@ def hash_missing_of(family: Family, fetcher: Fetcher, on_bytes: Callable[[str, i
     pool = ThreadPoolExecutor(PARALLEL_DOWNLOADS)
     try:
         futures = {
-            pool.submit(fetcher.hash_file, file.url or "", functools.partial(on_bytes, file.filename)): key
+            pool.submit(hash_file, fetcher, file.url or "", functools.partial(on_bytes, file.filename)): key
             for key, file in missing.items()
         }
         for future in as_completed(futures):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -16,7 +15,7 @@ from pypi_simple import ACCEPT_ANY, PYPI_SIMPLE_ENDPOINT
 from urllib3 import Retry
 
 from metawheel import __version__
-from metawheel.errors import OutputError, Unparsable, Unreachable
+from metawheel.errors import Unparsable, Unreachable
 from metawheel.files import cache_folder
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two bytes
@@ -81,10 +80,10 @@ class Fetcher:
         body_limit: int = BODY_LIMIT,
     ) -> None:
         self.mirrors = tuple(mirrors)
-        self._timeout = timeout
+        self.timeout = timeout
         self._retries = retries
         self._limit = body_limit
-        self._cache = (cache or cache_folder()) / "http"
+        self.cache = cache or cache_folder()
         self._local = threading.local()
         self._pages: dict[str, Page | Unreachable | Unparsable] = {}
         self._locks: dict[str, threading.Lock] = {}
@@ -108,7 +107,7 @@ class Fetcher:
             raise_on_status=False,
             respect_retry_after_header=True,
         )
-        adapter = CacheControlAdapter(cache=SeparateBodyFileCache(str(self._cache)), max_retries=retry)
+        adapter = CacheControlAdapter(cache=SeparateBodyFileCache(str(self.cache / "http")), max_retries=retry)
         session.mount("http://", adapter)
         session.mount("https://", adapter)
         return session
@@ -139,9 +138,9 @@ class Fetcher:
         # max-age=0: a cached page is asked for again, conditionally (RFC 9111, section 5.2.1.1).
         headers = {"Accept": ACCEPT_ANY, "Cache-Control": "max-age=0"}
         try:
-            with self.session.get(address, headers=headers, timeout=self._timeout, stream=True) as response:
+            with self.session.get(address, headers=headers, timeout=self.timeout, stream=True) as response:
                 if response.status_code != 200:
-                    raise Unreachable(url, f"answered {response.status_code} {response.reason}{_at(url, address)}")
+                    raise Unreachable(url, f"answered {response.status_code} {response.reason}{at(url, address)}")
                 content = bytearray()
                 for chunk in response.iter_content(CHUNK):
                     content += chunk
@@ -149,7 +148,7 @@ class Fetcher:
                         raise Unparsable(url, f"is larger than {self._limit} bytes, the limit for a page")
                 content_type = response.headers.get("Content-Type", "")
         except requests.RequestException as error:
-            raise Unreachable(url, f"no complete answer{_at(url, address)}: {_reason(error)}") from error
+            raise Unreachable(url, f"no complete answer{at(url, address)}: {reason(error)}") from error
         return Page(url=url, content=bytes(content), content_type=content_type)
 
     def _read_folder(self, url: str, address: str) -> Page:
@@ -163,63 +162,15 @@ class Fetcher:
                 return Page(url=url, content=path.read_bytes(), content_type=kind)
         raise Unreachable(url, f"no page at {place}")
 
-    def hash_file(self, url: str, progress: Callable[[int, int | None], None]) -> tuple[str, int]:
-        """Download a file to find its sha256 and size in bytes; goes on where an earlier run stopped.
 
-        `progress` gets the bytes so far and the whole number of bytes, where known. Raises Unreachable, OutputError.
-        """
-        address = mirrored(url, self.mirrors)
-        folder = self._cache.parent / "partial"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            part = folder / hashlib.sha256(url.encode()).hexdigest()
-            digest = hashlib.sha256()
-            if urlsplit(address).scheme == "file":
-                content = Path(unquote(urlsplit(address).path)).read_bytes()
-                return hashlib.sha256(content).hexdigest(), len(content)
-            self._download(url, address, part, progress)
-            with part.open("rb") as file:
-                while chunk := file.read(CHUNK):
-                    digest.update(chunk)
-            size = part.stat().st_size
-            part.unlink()
-        except OSError as error:
-            if isinstance(error, requests.RequestException):
-                raise Unreachable(url, f"download broke off: {_reason(error)}; run it again to go on") from error
-            raise OutputError(f"{error.filename or folder}: {error.strerror}") from error
-        return digest.hexdigest(), size
-
-    def _download(self, url: str, address: str, part: Path, progress: Callable[[int, int | None], None]) -> None:
-        done = part.stat().st_size if part.exists() else 0
-        headers = {"Accept-Encoding": "identity", "Cache-Control": "no-store"}
-        if done:
-            headers["Range"] = f"bytes={done}-"
-        with self.session.get(address, headers=headers, timeout=self._timeout, stream=True) as response:
-            if response.status_code == 416:  # the part is already the whole file, or not of this file
-                part.unlink()
-                return self._download(url, address, part, progress)
-            if response.status_code not in (200, 206):
-                raise Unreachable(url, f"answered {response.status_code} {response.reason}")
-            resumed = response.status_code == 206
-            done = done if resumed else 0
-            length = response.headers.get("Content-Length")
-            total = done + int(length) if length else None
-            with part.open("ab" if resumed else "wb") as file:
-                for chunk in response.iter_content(CHUNK):
-                    file.write(chunk)
-                    done += len(chunk)
-                    progress(done, total)
-        return None
-
-
-def _at(url: str, address: str) -> str:
+def at(url: str, address: str) -> str:
     return f" (fetched from {address})" if address != url else ""
 
 
-def _reason(error: requests.RequestException) -> str:
+def reason(error: requests.RequestException) -> str:
     """The innermost cause in one line: requests wraps urllib3, which wraps the system's error."""
     cause: BaseException = error
     while cause.args and isinstance(cause.args[0], BaseException):
         cause = cause.args[0]
-    reason = getattr(cause, "reason", None)
-    return str(reason if reason is not None else cause).partition("\n")[0] or type(cause).__name__
+    stated = getattr(cause, "reason", None)
+    return str(stated if stated is not None else cause).partition("\n")[0] or type(cause).__name__
