@@ -134,16 +134,23 @@ def _tree_digest(tree: Tree) -> str:
 
 
 def _kept(site: Path, old: Manifest | None, digests: Mapping[str, str]) -> dict[str, Artifact]:
-    """The wheels of the last state that would be built alike."""
+    """The wheels of the last state that would be built alike, and are as they were built."""
     if old is None:
         return {}
     return {
         name: item
         for name, item in old.wheels.items()
         if old.projects.get(name) == digests.get(name)
-        and (site / "files" / name).is_file()
-        and (site / "files" / f"{name}.metadata").is_file()
+        and _has(site / "files" / name, item.sha256)
+        and _has(site / "files" / f"{name}.metadata", item.metadata_sha256)
     }
+
+
+def _has(path: Path, sha256: str) -> bool:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
+    except OSError:
+        return False
 
 
 def _hosted(

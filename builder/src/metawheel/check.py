@@ -20,7 +20,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 from packaging.markers import Marker
 from packaging.metadata import Metadata, RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 from pypi_simple import DistributionPackage, ProjectPage, RepositoryPage
 
@@ -121,6 +121,7 @@ def _record(content: dict[str, bytes], own: str) -> list[list[str]]:
 def check_lines(lines: Iterable[str]) -> Iterator[str]:
     """What is wrong with a wrapper's Requires-Dist lines, as clients would meet it."""
     pinned: dict[str, list[Requirement]] = defaultdict(list)
+    holes: list[str] = []
     for line in lines:
         try:
             requirement = Requirement(line)
@@ -140,8 +141,12 @@ def check_lines(lines: Iterable[str]) -> Iterator[str]:
         counts = set(_counts(tuple(sorted(str(requirement.marker or "") for requirement in found))))
         if max(counts, default=0) > 1:
             yield f"two lines on {project} hold in one environment"
-        if len({str(requirement.specifier) for requirement in found}) > 1 and 0 in counts:
-            yield f"no line on {project} holds in some environments"
+        if 0 in counts:
+            holes.append(project)
+    # What is required beside the wrapped project, a plugin, may be left out somewhere; one project must be everywhere.
+    several = {project for project, found in pinned.items() if len({str(r.specifier) for r in found}) > 1}
+    for project in holes if pinned and len(holes) == len(pinned) else sorted(several & set(holes)):
+        yield f"no line on {project} holds in some environments"
 
 
 @functools.cache
@@ -172,7 +177,8 @@ def _check_index(
             findings.append(Finding(page, "HTML and JSON do not say the same"))
         for item in packages:
             listed |= _check_link(page, project, item, wheels, findings)
-            versions[project].add(parse_wheel_filename(item.filename)[1])
+            with contextlib.suppress(InvalidWheelFilename):  # found by _check_link
+                versions[project].add(parse_wheel_filename(item.filename)[1])
     findings += _check_pins(at, {name: metadata[name] for name in listed if name in metadata}, versions)
     return listed
 
@@ -228,7 +234,11 @@ def _check_link(page: str, project: str, item: _Listed, wheels: dict[str, Path],
     where = f"{page}: {item.filename}"
     if not item.sha256:
         findings.append(Finding(where, "has no sha256"))
-    name, *_ = parse_wheel_filename(item.filename)
+    try:
+        name, *_ = parse_wheel_filename(item.filename)
+    except InvalidWheelFilename as error:
+        findings.append(Finding(where, str(error)))
+        return set()
     if name != project or unquote(urlsplit(item.url).path.rpartition("/")[2]) != item.filename:
         findings.append(Finding(where, "is not what its page or its address says"))
     if not item.url.startswith(BASE):
@@ -251,7 +261,10 @@ def _check_pins(at: str, metadata: dict[str, RawMetadata], versions: dict[str, s
     """Every version with a label that a wrapper pins must be on the index that lists the wrapper."""
     for name, raw in sorted(metadata.items()):
         for line in raw.get("requires_dist", []):
-            requirement = Requirement(line)
+            try:
+                requirement = Requirement(line)
+            except InvalidRequirement:  # found by check_lines
+                continue
             for specifier in requirement.specifier:
                 project = canonicalize_name(requirement.name)
                 if "+" in specifier.version and Version(specifier.version) not in versions.get(project, set()):
@@ -261,6 +274,7 @@ def _check_pins(at: str, metadata: dict[str, RawMetadata], versions: dict[str, s
 def _check_descriptions(wheels: Iterable[Path]) -> Iterator[Finding]:
     """What `twine check --strict` says: one wheel for each METADATA, they are many and alike."""
     from twine.commands.check import check
+    from twine.exceptions import TwineException
 
     distinct = {}
     for path in wheels:
@@ -269,7 +283,11 @@ def _check_descriptions(wheels: Iterable[Path]) -> Iterator[Finding]:
             distinct[hashlib.sha256(sidecar.read_bytes()).digest()] = str(path)
     messages = io.StringIO()
     with contextlib.redirect_stdout(messages), contextlib.redirect_stderr(messages):
-        failed = bool(distinct) and check(sorted(distinct.values()), strict=True)
+        try:
+            failed = bool(distinct) and check(sorted(distinct.values()), strict=True)
+        except TwineException as error:
+            failed = True
+            messages.write(str(error))
     if failed:
         lines = [line.strip() for line in messages.getvalue().splitlines() if "PASSED" not in line and line.strip()]
         yield Finding("files", f"twine check --strict: {' '.join(lines)[:2000]}")

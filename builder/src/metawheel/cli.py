@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+INTERRUPTED = 130  # what typer, too, makes of Ctrl-C
 
 Packages = Annotated[
     Path | None,
@@ -51,9 +54,12 @@ def main() -> None:
     except MetawheelError as error:
         _error(str(error))
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+            raise
         _error("stopped; what was being written is as it was before")
-        sys.exit(130)
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)  # threads that wait for a server would be waited for
     except BrokenPipeError:  # the reader of our output went away
         sys.stderr.close()
         sys.exit(1)
@@ -91,7 +97,8 @@ def sync(
 ) -> None:
     """Bring the ledgers up to date with what upstream lists."""
     from metawheel import report
-    from metawheel.sync import fetch_pages, hash_missing_of, sync_family, today, update_headlines
+    from metawheel.errors import LedgerError
+    from metawheel.sync import Synced, fetch_pages, hash_missing_of, sync_family, today, update_headlines
 
     found = _families(packages, families)
     fetcher = _fetcher(mirror)
@@ -107,12 +114,18 @@ def sync(
             if results[number].error is None:
                 with _downloads() as on_bytes:
                     results[number] = results[number].and_then(hash_missing_of(family, fetcher, on_bytes))
-    headlines = update_headlines(_families(packages, None), write=not check)
+    failures = [result for result in results if result.error is not None]
+    headlines: list[str] = []
+    try:
+        headlines = update_headlines(_families(packages, None), write=not check)
+    except LedgerError as error:
+        if not failures:
+            failures.append(Synced(family="the family folders' projects", error=error))
     _print(report.sync_json(results, headlines) if as_json else report.sync_text(results, headlines, check))
-    for result in results:
-        if result.error is not None:
-            _error(f"{result.family}: {result.error}; its ledger is as it was")
-    code = max((result.error.exit_code for result in results if result.error is not None), default=0)
+    for failure in failures:
+        kept = "" if failure.changed else "; its ledger is as it was"
+        _error(f"{failure.family}: {failure.error}{kept}")
+    code = max((failure.error.exit_code for failure in failures if failure.error is not None), default=0)
     if code == 0 and check and (headlines or any(result.changed for result in results)):
         code = 1
     raise typer.Exit(code)

@@ -171,12 +171,13 @@ def _filled(file: UpstreamFile, other: UpstreamFile) -> UpstreamFile:
 def _moved(
     file: UpstreamFile, missing: dict[tuple[str, str, str], UpstreamFile], pages: dict[tuple[str, str], str]
 ) -> UpstreamFile | None:
-    """The known file that a new address is for: the same source and name, its old address no longer listed."""
+    """The known file that a new address is for: the same source, name and hash, its old address no longer listed."""
     for old in missing.values():
         if old.filename == file.filename and old.source == file.source:
             if old.sha256 and file.sha256 and old.sha256 != file.sha256:
                 raise _changed(old, file, pages[file.source, file.project])
-            return old
+            if old.sha256 == file.sha256:
+                return old
     return None
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, is_normalized_name
 from packaging.version import Version
 
 from metawheel.choose import Branch, Catalog, Choice
@@ -63,19 +63,27 @@ def _refuse_shared_names(families: Sequence[Family], wrappers: Iterable[Wrapper]
     paths = {family.name: family.folder / FAMILY_FILE for family in families}
     upstream = {project for family in families for source in family.source for project in source.projects}
     owner: dict[str, str] = {}
+    keys: set[str] = set()
     for wrapper in wrappers:
+        path = paths[wrapper.family]
         other = owner.setdefault(wrapper.name, wrapper.family)
         if other != wrapper.family:
             raise FamilyError(
-                f"{paths[wrapper.family]}: wrapper.name: {wrapper.name!r} is also emitted by {paths[other]}; "
+                f"{path}: wrapper.name: {wrapper.name!r} is also emitted by {paths[other]}; "
                 "give one of them another name or a prefix"
             )
+        if wrapper.key in keys:
+            raise FamilyError(f"{path}: wrapper.name: two rules emit {wrapper.key}")
+        keys.add(wrapper.key)
         if wrapper.name in upstream:
-            raise FamilyError(
-                f"{paths[wrapper.family]}: wrapper.name: {wrapper.name!r} is the name of an upstream project"
-            )
-        if wrapper.view in SITE_FOLDERS or (wrapper.view is not None and not re.fullmatch(r"[\w.]+", wrapper.view)):
-            raise FamilyError(f"{paths[wrapper.family]}: wrapper.view: {wrapper.view!r} cannot be a folder of a site")
+            raise FamilyError(f"{path}: wrapper.name: {wrapper.name!r} is the name of an upstream project")
+        if not is_normalized_name(wrapper.name):
+            raise FamilyError(f"{path}: wrapper.name: {wrapper.name!r} is no name that a project can have")
+        if wrapper.view is not None and (wrapper.view in SITE_FOLDERS or not _VIEW.fullmatch(wrapper.view)):
+            raise FamilyError(f"{path}: wrapper.view: {wrapper.view!r} cannot be a folder of a site")
+
+
+_VIEW = re.compile(r"[a-z0-9][a-z0-9._]*")
 
 
 def natural(backend: str) -> list[tuple[bool, int | str]]:
@@ -319,6 +327,7 @@ def _requires_python(files: Iterable[UpstreamFile], cells: Sequence[Cell]) -> st
     lowest = ".".join(map(str, oldest))
     bounds: dict[str, list[str]] = defaultdict(list)
     for file in files:
-        lower = [s.version for s in SpecifierSet(file.requires_python or "") if s.operator in (">=", "~=", "==")]
+        stated = SpecifierSet(file.requires_python or "")
+        lower = [s.version.removesuffix(".*") for s in stated if s.operator in (">=", "~=", "==")]
         bounds[file.project].append(lower[0] if lower else lowest)
     return f">={max((min(found, key=Version) for found in bounds.values()), key=Version)}"

@@ -42,9 +42,10 @@ def find(plan: Plan, wanted: str) -> Shown:
         known = sorted({wrapper.name for wrapper in plan.wrappers})
         close = difflib.get_close_matches(name, known, 3, 0.5) or known
         raise UnknownName(f"no wrapper is named {name!r}; did you mean {', '.join(close)}?")
-    version = exact[0] if exact else (versions or sorted(omitted, key=Version, reverse=True))[0]
+    there = versions or tuple(sorted(omitted, key=Version, reverse=True))
+    asked = exact[0] if exact else there[0]
+    version = next((v for v in {**emitted, **dict.fromkeys(omitted)} if Version(v) == Version(asked)), asked)
     if version not in emitted and version not in omitted:
-        there = versions or tuple(sorted(omitted, key=Version, reverse=True))
         raise UnknownName(f"{name} has no version {version}; upstream has {', '.join(there)}")
     return Shown(
         name=name,

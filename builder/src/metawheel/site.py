@@ -57,8 +57,10 @@ class Manifest:
     def is_whole(self, site: Path) -> bool:
         """Whether every file is there with its size; contents are `metawheel check`'s business."""
         try:
-            return all((site / "files" / name).stat().st_size == item.size for name, item in self.wheels.items()) and (
-                all((site / page).is_file() for page in self.pages)
+            return (
+                all((site / "files" / name).stat().st_size == item.size for name, item in self.wheels.items())
+                and all((site / "files" / f"{name}.metadata").is_file() for name in self.wheels)
+                and all((site / page).is_file() for page in self.pages)
             )
         except OSError:
             return False

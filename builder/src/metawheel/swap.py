@@ -94,12 +94,14 @@ def staged(folder: Path) -> Iterator[Stage]:
 def _alone(folder: Path) -> Iterator[None]:
     """Hold a folder's lock, kept apart from it; raises OutputError if another run has it."""
     locks = cache_folder() / "locks"
-    locks.mkdir(parents=True, exist_ok=True)
     lock = FileLock(locks / hashlib.sha256(os.fsencode(folder)).hexdigest())
     try:
+        locks.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         raise OutputError(f"{folder}: another metawheel is writing it; try again when that has ended") from None
+    except OSError as error:
+        raise OutputError(f"{locks}: the cache cannot be written: {error.strerror}") from error
     try:
         yield
     finally:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import functools
 import os
+import re
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -16,6 +17,7 @@ from metawheel.family import HASHES_FILE, Family
 from metawheel.headline import write_headlines
 from metawheel.ledger import Change
 from metawheel.model import Problem, UpstreamFile
+from metawheel.parallel import threads
 from metawheel.plan import plan
 from metawheel.upstream.download import hash_file
 from metawheel.upstream.http import Fetcher
@@ -52,7 +54,7 @@ class Synced:
 def fetch_pages(families: Iterable[Family], fetcher: Fetcher, progress: Progress) -> None:
     """Fetch all pages at once; what fails is met again, by its own family, when that reads it."""
     urls = list(dict.fromkeys(url for family in families for url in addresses(family)))
-    with ThreadPoolExecutor(PARALLEL_PAGES) as pool:
+    with threads(PARALLEL_PAGES) as pool:
         futures = [pool.submit(fetcher.page, url) for url in urls]
         for done, future in enumerate(as_completed(futures), start=1):
             future.exception()
@@ -86,8 +88,8 @@ def _with_recorded_hashes(family: Family, files: Iterable[UpstreamFile]) -> tupl
     if path.exists():
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                if not row.get("url") or len(row.get("sha256") or "") != 64:
-                    raise FamilyError(f"{path}: every line needs a url and a sha256 of 64 digits; one has {row}")
+                if not row.get("url") or not re.fullmatch(r"[0-9a-f]{64}", row.get("sha256") or ""):
+                    raise FamilyError(f"{path}: every line needs a url and a sha256 of 64 hex digits; one has {row}")
                 recorded[row["url"]] = row["sha256"]
 
     def hashed(item: UpstreamFile) -> UpstreamFile:
@@ -113,26 +115,24 @@ def hash_missing_of(family: Family, fetcher: Fetcher, on_bytes: Callable[[str, i
     missing = {key: file for key, file in files.items() if file.sha256 is None and file.gone is None and file.url}
     changes: list[Change] = []
     failure: MetawheelError | None = None
-    pool = ThreadPoolExecutor(PARALLEL_DOWNLOADS)
     try:
-        futures = {
-            pool.submit(hash_file, fetcher, file.url or "", functools.partial(on_bytes, file.filename)): key
-            for key, file in missing.items()
-        }
-        for future in as_completed(futures):
-            key = futures[future]
-            try:
-                sha256, size = future.result()
-            except SourceError as error:
-                failure = failure or error  # the other files still go on
-                continue
-            files[key] = replace(files[key], sha256=sha256, sha256_from="computed", size=size)
-            changes.append(Change(kind="hashed", file=files[key]))
-            ledger.save(family.ledger_path, files.values())
+        with threads(PARALLEL_DOWNLOADS) as pool:
+            futures = {
+                pool.submit(hash_file, fetcher, file.url or "", functools.partial(on_bytes, file.filename)): key
+                for key, file in missing.items()
+            }
+            for future in as_completed(futures):
+                key = futures[future]
+                try:
+                    sha256, size = future.result()
+                except SourceError as error:
+                    failure = failure or error  # the other files still go on
+                    continue
+                files[key] = replace(files[key], sha256=sha256, sha256_from="computed", size=size)
+                changes.append(Change(kind="hashed", file=files[key]))
+                ledger.save(family.ledger_path, files.values())
     except OutputError as error:
         failure = error
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
     return Synced(family=family.name, changes=tuple(changes), error=failure, changed=bool(changes))
 
 

@@ -76,7 +76,8 @@ class PythonTag(NamedTuple):
             if two.abi == "none" and one.interpreter == two.interpreter:
                 return one
             if two.abi == "abi3" and one.version >= two.version and not one.abi.endswith("t"):
-                return one
+                # `none` is for the free-threaded build too, which has no stable ABI.
+                return PythonTag(one.interpreter, one.interpreter) if one.abi == "none" else one
         return None
 
 

@@ -60,13 +60,13 @@ def _validator(part: Path) -> Path:
 
 
 def _fetch(fetcher: Fetcher, url: str, address: str, part: Path, progress: Progress) -> None:
-    headers = {"Accept-Encoding": "identity", "Cache-Control": "no-store"}
+    headers = {"Accept-Encoding": "identity"}
     done = 0
     if part.exists() and _validator(part).exists():
         done = part.stat().st_size
         # If-Range: the rest only of the same file, else the whole of the new one (RFC 9110, section 13.1.5).
         headers |= {"Range": f"bytes={done}-", "If-Range": _validator(part).read_text(encoding="ascii")}
-    with fetcher.session.get(address, headers=headers, timeout=fetcher.timeout, stream=True) as response:
+    with fetcher.plain_session.get(address, headers=headers, timeout=fetcher.timeout, stream=True) as response:
         if response.status_code == 416 and done:  # nothing is left, or it is another file
             discard(part)
             return _fetch(fetcher, url, address, part, progress)

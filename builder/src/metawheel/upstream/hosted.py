@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from metawheel.errors import SourceError, UpstreamAlarm
 from metawheel.model import UpstreamFile
+from metawheel.parallel import threads
 from metawheel.upstream.http import Fetcher
 from metawheel.upstream.pages import parse_page
 from metawheel.upstream.sources import pypi_page
@@ -21,7 +21,7 @@ def find_hosted(files: Iterable[UpstreamFile], fetcher: Fetcher) -> tuple[dict[s
     projects = sorted({file.project for file in wanted.values()})
     urls: dict[str, str] = {}
     failure: SourceError | None = None
-    with ThreadPoolExecutor(max(len(projects), 1)) as pool:
+    with threads(len(projects)) as pool:
         for result in pool.map(lambda project: _try_page(project, fetcher), projects):
             if isinstance(result, SourceError):
                 failure = failure or result
@@ -43,7 +43,7 @@ def _matching(listed: Iterable[UpstreamFile], wanted: Mapping[str, UpstreamFile]
         ours = wanted.get(file.filename)
         if ours is None or file.url is None:
             continue
-        if file.sha256 != ours.sha256:
+        if ours.sha256 is not None and file.sha256 != ours.sha256:
             raise UpstreamAlarm(
                 pypi_page(file.project),
                 f"states sha256 {file.sha256} for {file.filename}, the ledger {ours.sha256}; nothing was changed",

@@ -6,19 +6,22 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import requests
 from cachecontrol import CacheControlAdapter
 from cachecontrol.caches import SeparateBodyFileCache
 from pypi_simple import ACCEPT_ANY, PYPI_SIMPLE_ENDPOINT
+from requests.adapters import HTTPAdapter
 from urllib3 import Retry
 
 from metawheel import __version__
-from metawheel.errors import Unparsable, Unreachable
+from metawheel.errors import OutputError, Unparsable, Unreachable
 from metawheel.files import cache_folder
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two bytes
+RETRY_AFTER_MAX = 20  # seconds that a server may ask us to wait
 BODY_LIMIT = 64 * 1024 * 1024  # bytes; the largest page known is below 1 MiB
 CHUNK = 256 * 1024
 PYPI = "pypi"  # how the command line names PyPI's simple index
@@ -91,13 +94,22 @@ class Fetcher:
 
     @property
     def session(self) -> requests.Session:
-        """This thread's session: requests does not promise that one is safe to share."""
-        session: requests.Session | None = getattr(self._local, "session", None)
-        if session is None:
-            session = self._local.session = self._new_session()
+        """This thread's session, with the cache: requests does not promise that one is safe to share."""
+        if not hasattr(self._local, "session"):
+            cache = SeparateBodyFileCache(str(self.cache / "http"))
+            self._local.session = self._new_session(CacheControlAdapter, cache=cache)
+        session: requests.Session = self._local.session
         return session
 
-    def _new_session(self) -> requests.Session:
+    @property
+    def plain_session(self) -> requests.Session:
+        """This thread's session without the cache, for downloads."""
+        if not hasattr(self._local, "plain"):
+            self._local.plain = self._new_session(HTTPAdapter)
+        session: requests.Session = self._local.plain
+        return session
+
+    def _new_session(self, adapter_type: type[HTTPAdapter], **options: Any) -> requests.Session:
         session = requests.Session()
         session.headers["User-Agent"] = f"metawheel/{__version__}"
         retry = Retry(
@@ -105,9 +117,9 @@ class Fetcher:
             backoff_factor=0.5,
             status_forcelist=(429, 500, 502, 503, 504),
             raise_on_status=False,
-            respect_retry_after_header=True,
+            retry_after_max=RETRY_AFTER_MAX,
         )
-        adapter = CacheControlAdapter(cache=SeparateBodyFileCache(str(self.cache / "http")), max_retries=retry)
+        adapter = adapter_type(max_retries=retry, **options)
         session.mount("http://", adapter)
         session.mount("https://", adapter)
         return session
@@ -149,6 +161,10 @@ class Fetcher:
                 content_type = response.headers.get("Content-Type", "")
         except requests.RequestException as error:
             raise Unreachable(url, f"no complete answer{at(url, address)}: {reason(error)}") from error
+        except OSError as error:
+            raise OutputError(
+                f"{error.filename or self.cache}: the cache cannot be written: {error.strerror}"
+            ) from error
         return Page(url=url, content=bytes(content), content_type=content_type)
 
     def _read_folder(self, url: str, address: str) -> Page:

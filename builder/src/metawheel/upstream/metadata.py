@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import requests
@@ -13,14 +12,30 @@ from packaging.metadata import parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from remotezip import RemoteIOError, RemoteZip
+from remotezip import RemoteZip, RemoteZipError
 
 from metawheel.errors import SourceError, Unparsable, Unreachable
 from metawheel.family import Companion, Family
 from metawheel.model import Problem, UpstreamFile
+from metawheel.parallel import threads
 from metawheel.upstream.http import TIMEOUT, Fetcher, mirrored
 from metawheel.upstream.pages import parse_page
 from metawheel.upstream.sources import pypi_page
+
+# An extra's line is looked at for one environment, the same wherever the sync runs.
+_ANYWHERE = {
+    "implementation_name": "cpython",
+    "implementation_version": "3.12.0",
+    "os_name": "posix",
+    "platform_machine": "x86_64",
+    "platform_python_implementation": "CPython",
+    "platform_release": "",
+    "platform_system": "Linux",
+    "platform_version": "",
+    "python_full_version": "3.12.0",
+    "python_version": "3.12",
+    "sys_platform": "linux",
+}
 
 
 def add_requirements(
@@ -46,7 +61,7 @@ def add_requirements(
         if release not in wanted
     }
     problems: list[Problem] = []
-    with ThreadPoolExecutor(8) as pool:
+    with threads(8) as pool:
         futures = {
             release: pool.submit(_requires, family.project, companions[release[0]], release[1], found, fetcher)
             for release, found in wanted.items()
@@ -86,7 +101,7 @@ def requirements_on(project: str, companion: Companion, metadata: bytes) -> tupl
         found = f"{project}{requirement.specifier}"
         if requirement.marker is None or "extra" not in str(requirement.marker):
             base.add(found)
-        elif companion.pairs_in_extra is not None and requirement.marker.evaluate({"extra": companion.pairs_in_extra}):
+        elif requirement.marker.evaluate({**_ANYWHERE, "extra": companion.pairs_in_extra or ""}):
             extra.add(found)
     return tuple(sorted(base or extra))
 
@@ -128,7 +143,7 @@ def _from_wheel(url: str, fetcher: Fetcher) -> bytes:
             name = next(n for n in wheel.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
             content: bytes = wheel.read(name)
             return content
-    except (requests.RequestException, RemoteIOError) as error:
+    except (requests.RequestException, RemoteZipError) as error:
         raise Unreachable(url, f"its METADATA could not be read: {error}") from error
     except (zipfile.BadZipFile, StopIteration) as error:
         raise Unparsable(url, "is not a wheel with METADATA") from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidWheelFilename
@@ -41,9 +41,9 @@ def parse_page(page: Page, source: str, *, sha256_from: str = "page") -> Listing
     problems: list[Problem] = []
     for package in packages:
         try:
-            files.append(_file(package, source, sha256_from))
+            files.append(_file(package, page.url, source, sha256_from))
         except ValueError as error:
-            problems.append(Problem(url=page.url, item=package.url.rpartition("/")[2], reason=str(error)))
+            problems.append(Problem(url=page.url, item=_item(package.url), reason=str(error)))
     if not packages:
         raise Unparsable(page.url, "lists no wheel; is it an error page?")
     return Listing(url=page.url, files=tuple(files), problems=tuple(problems), links=len(packages))
@@ -51,8 +51,11 @@ def parse_page(page: Page, source: str, *, sha256_from: str = "page") -> Listing
 
 def _json_packages(page: Page) -> Iterator[DistributionPackage]:
     try:
-        found = ProjectPage.from_json_data(json.loads(page.content), page.url)
-    except (ValueError, ValidationError, UnsupportedRepoVersionError, KeyError, TypeError) as error:
+        data = json.loads(page.content)
+        for file in data["files"]:  # PEP 714: the first name of the key still counts
+            file.setdefault("core-metadata", file.get("dist-info-metadata"))
+        found = ProjectPage.from_json_data(data)
+    except (ValueError, ValidationError, UnsupportedRepoVersionError, KeyError, TypeError, AttributeError) as error:
         raise Unparsable(page.url, f"is not a JSON project page (PEP 691): {str(error).splitlines()[0]}") from error
     return (package for package in found.packages if _is_wheel(package.url))
 
@@ -63,28 +66,34 @@ def _html_packages(page: Page) -> Iterator[DistributionPackage]:
     if ("<html" in lowered and "</html" not in lowered) or lowered.rfind("<a ") > lowered.rfind("</a"):
         raise Unparsable(page.url, "is cut off: its last element is not closed")
     try:
-        found = RepositoryPage.from_html(text, page.url)
-    except UnsupportedRepoVersionError as error:
-        raise Unparsable(page.url, str(error)) from error
-    return (
-        replace(DistributionPackage.from_link(link), upload_time=None)
-        for link in found.links
-        if _is_wheel(link.url) or _is_wheel(link.text)
-    )
+        found = RepositoryPage.from_html(text)
+    except (UnsupportedRepoVersionError, ValueError) as error:
+        raise Unparsable(page.url, f"is not an HTML project page (PEP 503): {error}") from error
+    for link in found.links:
+        if _is_wheel(link.url) or _is_wheel(link.text):
+            if "data-dist-info-metadata" in link.attrs:  # PEP 714: the first name of the attribute still counts
+                link.attrs.setdefault("data-core-metadata", link.attrs["data-dist-info-metadata"])
+            yield DistributionPackage.from_link(link)
 
 
 def _is_wheel(url: str) -> bool:
     return ".whl" in url.lower().partition("#")[0]
 
 
-def _file(package: DistributionPackage, source: str, sha256_from: str) -> UpstreamFile:
+def _item(url: str) -> str:
+    """What to call a link that cannot be used: the part of it that looks like a wheel's name."""
+    found = re.search(r"[^/]*\.whl[^/]*", url, re.IGNORECASE)
+    return found[0] if found is not None else url.rpartition("/")[2]
+
+
+def _file(package: DistributionPackage, base: str, source: str, sha256_from: str) -> UpstreamFile:
     """Raises ValueError with the reason why a link cannot be used."""
-    parts = urlsplit(package.url)
+    parts = urlsplit(urljoin(base, package.url))
     folder, _, segment = parts.path.rpartition("/")
     filename = unquote(segment)
-    if parts.scheme not in ("http", "https", "file"):
-        raise ValueError(f"the link's scheme is {parts.scheme or 'missing'}, not http or https")
-    if not _URL.fullmatch(urlunsplit(parts._replace(fragment=""))) or ".." in folder.split("/"):
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ValueError("the link is not an http or https address")
+    if not _URL.fullmatch(urlunsplit(parts._replace(fragment=""))) or ".." in unquote(folder).split("/"):
         raise ValueError("the address has characters or segments that no wheel's address has")
     if not filename.endswith(".whl"):
         raise ValueError("the link does not end in a wheel's file name (a broken anchor?)")
