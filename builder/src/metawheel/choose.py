@@ -166,8 +166,8 @@ class Catalog:
         listed = found.own or found.stand_in
         files = [file for file in listed if file.local is not None] or listed
         if files[0].local is not None:
-            beside = sorted(file.filename for file in listed if not self._has_label(file, files))
-            omitted += [(f"{platform}: {filename}", PLAIN_BESIDE) for filename in beside]
+            unlabelled = sorted(file.filename for file in listed if not self._has_label(file, files))
+            omitted += [(f"{platform}: {filename}", PLAIN_BESIDE) for filename in unlabelled]
         elif not self.direct:
             self._refuse_ambiguous(project, release, platform, files, labelled)
         usable = self._usable(files)
