@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,8 +59,10 @@ def main() -> None:
         if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
         _error("stopped; what was being written is as it was before")
-        sys.stdout.flush()
-        os._exit(INTERRUPTED)  # threads that wait for a server would be waited for
+        if threading.active_count() > 1:  # threads that wait for a server would be waited for
+            sys.stdout.flush()
+            os._exit(INTERRUPTED)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of our output went away
         sys.stderr.close()
         sys.exit(1)

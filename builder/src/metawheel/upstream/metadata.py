@@ -22,20 +22,21 @@ from metawheel.upstream.http import TIMEOUT, Fetcher, mirrored
 from metawheel.upstream.pages import parse_page
 from metawheel.upstream.sources import pypi_page
 
-# An extra's line is looked at for one environment, the same wherever the sync runs.
-_ANYWHERE = {
+# An extra's line is looked at for the same environments wherever the sync runs.
+_ENVIRONMENT = {
     "implementation_name": "cpython",
     "implementation_version": "3.12.0",
-    "os_name": "posix",
-    "platform_machine": "x86_64",
     "platform_python_implementation": "CPython",
     "platform_release": "",
-    "platform_system": "Linux",
     "platform_version": "",
     "python_full_version": "3.12.0",
     "python_version": "3.12",
-    "sys_platform": "linux",
 }
+_SYSTEMS = (
+    {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "platform_machine": "x86_64"},
+    {"sys_platform": "darwin", "platform_system": "Darwin", "os_name": "posix", "platform_machine": "arm64"},
+    {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt", "platform_machine": "AMD64"},
+)
 
 
 def add_requirements(
@@ -101,7 +102,10 @@ def requirements_on(project: str, companion: Companion, metadata: bytes) -> tupl
         found = f"{project}{requirement.specifier}"
         if requirement.marker is None or "extra" not in str(requirement.marker):
             base.add(found)
-        elif requirement.marker.evaluate({**_ANYWHERE, "extra": companion.pairs_in_extra or ""}):
+        elif any(
+            requirement.marker.evaluate({**_ENVIRONMENT, **system, "extra": companion.pairs_in_extra or ""})
+            for system in _SYSTEMS
+        ):
             extra.add(found)
     return tuple(sorted(base or extra))
 
