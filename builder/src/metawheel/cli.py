@@ -103,6 +103,8 @@ def sync(
     from metawheel.errors import LedgerError
     from metawheel.sync import Synced, fetch_pages, hash_missing_of, sync_family, today, update_headlines
 
+    if check and hash_missing:
+        raise typer.BadParameter("writes what --check must not", param_hint="--hash-missing")
     found = _families(packages, families)
     fetcher = _fetcher(mirror)
     with _progress("pages") as progress:
@@ -112,7 +114,7 @@ def sync(
         for number, family in enumerate(found, start=1):
             results.append(sync_family(family, fetcher, today(), write=not check))
             progress(number, len(found))
-    if hash_missing and not check:
+    if hash_missing:
         for number, family in enumerate(found):
             if results[number].error is None:
                 with _downloads() as on_bytes:

@@ -45,7 +45,8 @@ def build_wheels(
     count = min(workers or os.cpu_count() or 1, len(jobs))
     pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
     try:
-        futures = {pool.submit(_build, job, str(folder)): job for job in jobs}
+        with _without_interruption():
+            futures = {pool.submit(_build, job, str(folder)): job for job in jobs}
         for done, future in enumerate(as_completed(futures), start=1):
             try:
                 yield from future.result()
@@ -56,8 +57,20 @@ def build_wheels(
         pool.shutdown(cancel_futures=True)
 
 
+@contextlib.contextmanager
+def _without_interruption() -> Iterator[None]:
+    """Hold Ctrl-C back while workers are started; they inherit that, and it is the parent's to answer afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     os.environ["SOURCE_DATE_EPOCH"] = SOURCE_DATE_EPOCH
     import hatchling.build  # noqa: F401  paid once a worker
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from metawheel.errors import OutputError, Unparsable, Unreachable
 from metawheel.files import cache_folder
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two bytes
+DEADLINE = 300  # seconds for a whole page
 RETRY_AFTER_MAX = 20  # seconds that a server may ask us to wait
 BODY_LIMIT = 64 * 1024 * 1024  # bytes; the largest page known is below 1 MiB
 CHUNK = 256 * 1024
@@ -154,10 +156,13 @@ class Fetcher:
                 if response.status_code != 200:
                     raise Unreachable(url, f"answered {response.status_code} {response.reason}{at(url, address)}")
                 content = bytearray()
+                deadline = time.monotonic() + DEADLINE
                 for chunk in response.iter_content(CHUNK):
                     content += chunk
                     if len(content) > self._limit:
                         raise Unparsable(url, f"is larger than {self._limit} bytes, the limit for a page")
+                    if time.monotonic() > deadline:
+                        raise Unreachable(url, f"was not complete after {DEADLINE} s{at(url, address)}")
                 content_type = response.headers.get("Content-Type", "")
         except requests.RequestException as error:
             raise Unreachable(url, f"no complete answer{at(url, address)}: {reason(error)}") from error

@@ -22,6 +22,8 @@ from metawheel.upstream.http import TIMEOUT, Fetcher, mirrored
 from metawheel.upstream.pages import parse_page
 from metawheel.upstream.sources import pypi_page
 
+METADATA_LIMIT = 4 * 1024 * 1024  # bytes
+
 # An extra's line is looked at for the same environments wherever the sync runs.
 _ENVIRONMENT = {
     "implementation_name": "cpython",
@@ -145,6 +147,8 @@ def _from_wheel(url: str, fetcher: Fetcher) -> bytes:
     try:
         with RemoteZip(address, session=fetcher.session, timeout=TIMEOUT) as wheel:  # type: ignore[no-untyped-call]
             name = next(n for n in wheel.namelist() if n.endswith(".dist-info/METADATA") and n.count("/") == 1)
+            if wheel.getinfo(name).file_size > METADATA_LIMIT:
+                raise Unparsable(url, f"its METADATA is larger than {METADATA_LIMIT} bytes")
             content: bytes = wheel.read(name)
             return content
     except (requests.RequestException, RemoteZipError) as error:

@@ -36,17 +36,18 @@ def parse_page(page: Page, source: str, *, sha256_from: str = "page") -> Listing
 
     Name and version come from the last segment of each URL, never from the link's text (PEP 503 allows any text).
     """
-    packages = list(_json_packages(page) if "json" in page.content_type else _html_packages(page))
     files: list[UpstreamFile] = []
     problems: list[Problem] = []
+    packages = list(_json_packages(page) if "json" in page.content_type else _html_packages(page, problems))
+    links = len(packages) + len(problems)
     for package in packages:
         try:
             files.append(_file(package, page.url, source, sha256_from))
         except ValueError as error:
             problems.append(Problem(url=page.url, item=_item(package.url), reason=str(error)))
-    if not packages:
+    if not links:
         raise Unparsable(page.url, "lists no wheel; is it an error page?")
-    return Listing(url=page.url, files=tuple(files), problems=tuple(problems), links=len(packages))
+    return Listing(url=page.url, files=tuple(files), problems=tuple(problems), links=links)
 
 
 def _json_packages(page: Page) -> Iterator[DistributionPackage]:
@@ -60,7 +61,7 @@ def _json_packages(page: Page) -> Iterator[DistributionPackage]:
     return (package for package in found.packages if _is_wheel(package.url))
 
 
-def _html_packages(page: Page) -> Iterator[DistributionPackage]:
+def _html_packages(page: Page, problems: list[Problem]) -> Iterator[DistributionPackage]:
     text = page.content.decode("utf-8", errors="replace")
     lowered = text.lower()
     if ("<html" in lowered and "</html" not in lowered) or lowered.rfind("<a ") > lowered.rfind("</a"):
@@ -73,7 +74,10 @@ def _html_packages(page: Page) -> Iterator[DistributionPackage]:
         if _is_wheel(link.url) or _is_wheel(link.text):
             if "data-dist-info-metadata" in link.attrs:  # PEP 714: the first name of the attribute still counts
                 link.attrs.setdefault("data-core-metadata", link.attrs["data-dist-info-metadata"])
-            yield DistributionPackage.from_link(link)
+            try:
+                yield DistributionPackage.from_link(link)
+            except ValueError as error:
+                problems.append(Problem(url=page.url, item=_item(link.url), reason=str(error)))
 
 
 def _is_wheel(url: str) -> bool:
