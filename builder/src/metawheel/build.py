@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from metawheel.family import FAMILY_FILE, Family
+from metawheel.files import has_content
 from metawheel.ledger import load
 from metawheel.model import Artifact, Omission, Wrapper
 from metawheel.plan import Plan, plan
@@ -141,16 +142,9 @@ def _kept(site: Path, old: Manifest | None, digests: Mapping[str, str]) -> dict[
         name: item
         for name, item in old.wheels.items()
         if old.projects.get(name) == digests.get(name)
-        and _has(site / "files" / name, item.sha256)
-        and _has(site / "files" / f"{name}.metadata", item.metadata_sha256)
+        and has_content(site / "files" / name, item.sha256)
+        and has_content(site / "files" / f"{name}.metadata", item.metadata_sha256)
     }
-
-
-def _has(path: Path, sha256: str) -> bool:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
-    except OSError:
-        return False
 
 
 def _hosted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -35,6 +36,14 @@ def write_atomic(path: Path, content: bytes) -> None:
     except BaseException:  # Ctrl-C: leave nothing behind
         os.unlink(name)
         raise
+
+
+def has_content(path: Path, sha256: str) -> bool:
+    """Whether a file is there with the content that has this sha256."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
+    except OSError:
+        return False
 
 
 def write_if_changed(path: Path, content: bytes, *, write: bool = True) -> bool:

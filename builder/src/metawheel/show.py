@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from metawheel.errors import UnknownName
 from metawheel.model import Omission, Wrapper
@@ -23,6 +23,14 @@ class Shown:
     wrapper: Wrapper | None
     versions: tuple[str, ...]  # all that are emitted, newest first
     omissions: tuple[Omission, ...]
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
 
 
 def find(plan: Plan, wanted: str) -> Shown:
@@ -44,6 +52,8 @@ def find(plan: Plan, wanted: str) -> Shown:
         raise UnknownName(f"no wrapper is named {name!r}; did you mean {', '.join(close)}?")
     there = versions or tuple(sorted(omitted, key=Version, reverse=True))
     asked = exact[0] if exact else there[0]
+    if not _is_version(asked):
+        raise UnknownName(f"{wanted!r}: {asked!r} is not a version")
     version = next((v for v in {**emitted, **dict.fromkeys(omitted)} if Version(v) == Version(asked)), asked)
     if version not in emitted and version not in omitted:
         raise UnknownName(f"{name} has no version {version}; upstream has {', '.join(there)}")

@@ -155,20 +155,19 @@ def lay_down(
         f"files/{name}.metadata": (item.metadata_sha256, built / f"{name}.metadata")
         for name, item in new.wheels.items()
     }
-    before = dict(old.pages) if old is not None else {}
-    if old is not None:
-        before |= {f"files/{name}": item.sha256 for name, item in old.wheels.items()}
-        before |= {f"files/{name}.metadata": item.metadata_sha256 for name, item in old.wheels.items()}
+    before = set(old.pages) if old is not None else set()
+    for name in old.wheels if old is not None else ():
+        before |= {f"files/{name}", f"files/{name}.metadata"}
     for path, (sha256, source) in sorted(files.items()):
-        if not stage.keep(path, before.get(path) == sha256):
+        if source.exists() or not stage.keep(path, sha256):
             changed.append(path)
             stage.move(path, source)
     for path, content in sorted(pages.items()):
-        if not stage.keep(path, before.get(path) == new.pages[path]):
+        if not stage.keep(path, new.pages[path]):
             changed.append(path)
             stage.write(path, content)
     stage.write(MANIFEST, new.dump())
-    return (*changed, *sorted(set(before) - set(files) - set(pages)))
+    return (*changed, *sorted(before - set(files) - set(pages)))
 
 
 def page_digests(pages: Mapping[str, bytes]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from metawheel.errors import OutputError
-from metawheel.files import cache_folder
+from metawheel.files import cache_folder, has_content
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # linux/fs.h
@@ -37,16 +37,15 @@ class Stage:
         place.parent.mkdir(parents=True, exist_ok=True)
         return place
 
-    def keep(self, path: str, unchanged: bool) -> bool:
-        """Take a file over from the current state, if it is unchanged and there."""
-        if not unchanged:
+    def keep(self, path: str, sha256: str) -> bool:
+        """Take a file over from the current state, if it is there with this content."""
+        current = self._current / path
+        if not has_content(current, sha256):
             return False
         try:
-            os.link(self._current / path, self._place(path))
-        except FileNotFoundError:
-            return False
+            os.link(current, self._place(path))
         except OSError:  # a file system without hard links
-            shutil.copy2(self._current / path, self._place(path))
+            shutil.copy2(current, self._place(path))
         return True
 
     def move(self, path: str, source: Path) -> None:
