@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterable
@@ -191,7 +192,12 @@ def at(url: str, address: str) -> str:
 def reason(error: requests.RequestException) -> str:
     """The innermost cause in one line: requests wraps urllib3, which wraps the system's error."""
     cause: BaseException = error
-    while cause.args and isinstance(cause.args[0], BaseException):
-        cause = cause.args[0]
-    stated = getattr(cause, "reason", None)
-    return str(stated if stated is not None else cause).partition("\n")[0] or type(cause).__name__
+    while (inner := _inner(cause)) is not None:
+        cause = inner
+    text = str(cause).partition("\n")[0]
+    return re.sub(r"^<?\w*Connection\w*\(.*?\)>?: ", "", text) or type(cause).__name__
+
+
+def _inner(error: BaseException) -> BaseException | None:
+    candidates = (getattr(error, "reason", None), *error.args)
+    return next((item for item in candidates if isinstance(item, BaseException)), None)
