@@ -8,17 +8,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from packaging.markers import Environment, Marker, default_environment
+from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
 
-from metawheel.build import Options, make_plan
+from metawheel.build import Built, Options, build, make_plan
 from metawheel.family import FAMILY_FILE, Family, load_families, load_family
 from metawheel.ledger import save
 from metawheel.model import UpstreamFile, Wrapper
 from metawheel.plan import Plan
+from metawheel.upstream.http import Fetcher, Mirror
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGES = REPOSITORY / "packages"
@@ -173,9 +175,21 @@ def pypi_folder(folder: Path, files: Iterable[UpstreamFile]) -> Path:
         pages.setdefault(file.project, []).append(link)
     for project, links in pages.items():
         (folder / project).mkdir(parents=True, exist_ok=True)
-        body = "\n".join(["<!DOCTYPE html><html><body>", *links, "</body></html>"])
+        body = f"<!DOCTYPE html><html><body>{' '.join(links)}</body></html>"
         (folder / project / "index.html").write_text(body, encoding="utf-8")
     return folder
+
+
+def build_site(packages: Path, site: Path, options: Options | None = None, *, pypi: Path | None = None) -> Built:
+    """Build a site of the families in a folder; what PyPI hosts is asked for in `pypi`, or not at all."""
+
+    def fetcher() -> Fetcher:
+        return Fetcher([Mirror.parse(f"pypi={pypi}/")])
+
+    options = options or Options(offline=pypi is None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("METAWHEEL_CACHE", str(packages.parent / "cache"))
+        return build(load_families(packages), site, options, fetcher, lambda done, total: None)
 
 
 @functools.cache
@@ -190,27 +204,28 @@ def wrapper_of(plan: Plan, name: str, version: str) -> Wrapper:
     return found
 
 
-SYSTEM_NAMES = {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}
+SYSTEMS = {"linux": "Linux", "darwin": "Darwin", "win32": "Windows", "freebsd14": "FreeBSD"}
 MACHINES = ("x86_64", "aarch64", "arm64", "AMD64", "ARM64", "x86", "i686", "s390x", "ppc64le", "riscv64", "armv7l")
 
 
-def environment(sys_platform: str, machine: str, python: str = "3.11", extra: str = "") -> dict[str, str]:
+def environment(sys_platform: str, machine: str, python: str = "3.11") -> dict[str, str]:
     """A whole marker environment."""
-    values: Environment = default_environment()
-    values["sys_platform"] = sys_platform
-    values["platform_machine"] = machine
-    values["platform_system"] = SYSTEM_NAMES.get(sys_platform, sys_platform)
-    values["os_name"] = "nt" if sys_platform == "win32" else "posix"
-    values["python_version"] = python
-    values["python_full_version"] = f"{python}.1"
-    return {**{key: str(value) for key, value in values.items()}, "extra": extra}
+    values: dict[str, object] = {
+        **default_environment(),
+        "sys_platform": sys_platform,
+        "platform_machine": machine,
+        "platform_system": SYSTEMS[sys_platform],
+        "os_name": "nt" if sys_platform == "win32" else "posix",
+        "python_version": python,
+        "python_full_version": f"{python}.1",
+    }
+    return {key: str(value) for key, value in values.items()} | {"extra": ""}
 
 
 @functools.cache
 def environments(python: str = "3.11") -> tuple[dict[str, str], ...]:
     """Every kind of environment that markers on the platform can tell apart."""
-    systems = (*SYSTEM_NAMES, "freebsd14", "emscripten")
-    return tuple(environment(system, machine, python) for system in systems for machine in MACHINES)
+    return tuple(environment(system, machine, python) for system in SYSTEMS for machine in MACHINES)
 
 
 def holds(line: str) -> frozenset[int]:
@@ -226,22 +241,14 @@ def _true_in(text: str) -> frozenset[int]:
     return frozenset(n for n, item in enumerate(where) if marker is None or marker.evaluate(item))
 
 
-def holding(lines: Iterable[str], where: dict[str, str]) -> list[Requirement]:
-    """The requirement lines that hold in an environment."""
-    parsed = [Requirement(line) for line in lines]
-    return [line for line in parsed if line.marker is None or line.marker.evaluate(where)]
-
-
 def pins(lines: Iterable[str], project: str, where: dict[str, str]) -> list[str]:
     """What the lines say of a project in an environment, without markers."""
-    return [f"{line.name}{line.specifier}" for line in holding(lines, where) if line.name == project]
+    parsed = [line for line in map(Requirement, lines) if line.name == project]
+    return [f"{line.name}{line.specifier}" for line in parsed if line.marker is None or line.marker.evaluate(where)]
 
 
-INTERPRETERS = (
-    *((3, minor, f"cp3{minor}m") for minor in (6, 7)),
-    *((3, minor, f"cp3{minor}") for minor in range(8, 16)),
-    *((3, minor, f"cp3{minor}t") for minor in range(13, 16)),
-)
+_MINORS = (*((minor, "m") for minor in (6, 7)), *((n, "") for n in range(8, 16)), *((n, "t") for n in range(13, 16)))
+INTERPRETERS = tuple((3, minor, f"cp3{minor}{kind}") for minor, kind in _MINORS)
 
 
 def reached(tags: Iterable[Tag]) -> set[tuple[str, str]]:
@@ -273,7 +280,7 @@ _PYTHONS = ("cp39-cp39", "cp310-cp310", "cp312-none", "cp313-cp313", "cp313-cp31
 @st.composite
 def ledgers(draw: st.DrawFn) -> list[UpstreamFile]:
     """Ledgers of torch and torchvision: builds x platforms x interpreters, some unhashed, some yanked."""
-    found: dict[tuple[str, str], UpstreamFile] = {}
+    found = {}
     for _ in range(draw(st.integers(1, 14))):
         release = draw(st.sampled_from(["1.0", "2.0"]))
         project = draw(st.sampled_from(["torch", "torch", "torchvision"]))

@@ -110,6 +110,9 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     fake: PageServer
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep the output quiet: a client may hang up whenever it likes."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -135,7 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
             extra["ETag"] = answer.etag
             if headers.get("if-none-match") == answer.etag:
                 status, body = 304, b""
-        if answer.ranges and "range" in headers and status == 200:
+        same = headers.get("if-range") in {None, answer.etag}  # RFC 9110, section 13.1.5
+        if answer.ranges and same and "range" in headers and status == 200:
             first, last = _span(headers["range"], len(body))
             if first >= len(body):
                 status, extra["Content-Range"], body = 416, f"bytes */{len(body)}", b""
@@ -227,17 +231,14 @@ extra = "vision"
 """
 
 
-def write_family(
-    packages: Path, name: str = "torch-cuda", backend: str = r"cu\d+", *, vision: bool = False, more: str = ""
-) -> Path:
+def write_family(packages: Path, name: str = "torch-cuda", backend: str = r"cu\d+", *, vision: bool = False) -> Path:
     """Write a small family of torch wrappers; returns its folder."""
     folder = packages / name
     folder.mkdir(parents=True)
     wrapper = "torch-{backend}" if "\\d" in backend else f"torch-{backend}"
-    text = FAMILY.format(
-        headline=name, wrapper=wrapper, backend=backend, projects=', "torchvision"' if vision else ""
-    ) + (COMPANION if vision else "")
-    (folder / "family.toml").write_text(text + more)
+    projects = ', "torchvision"' if vision else ""
+    text = FAMILY.format(headline=name, wrapper=wrapper, backend=backend, projects=projects)
+    (folder / "family.toml").write_text(text + (COMPANION if vision else ""))
     return folder
 
 
@@ -259,7 +260,13 @@ def start(arguments: Iterable[str], env: Mapping[str, str]) -> subprocess.Popen[
     """Start the real command line."""
     command = [sys.executable, "-m", "metawheel", *arguments]
     return subprocess.Popen(
-        command, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # so that Ctrl-C can be sent to it and its workers alone
     )
 
 
