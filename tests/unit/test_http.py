@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from metawheel.upstream.download import hash_file
 from metawheel.upstream.http import Fetcher, Mirror
 from metawheel.upstream.pages import parse_page
 from metawheel.upstream.sources import pypi_page
-from tests.fakes.pages import CANONICAL, ONLY_LOOPBACK, Answer, PageServer
+from tests.fakes.pages import CANONICAL, Answer, PageServer
 
 Make = Callable[..., Fetcher]
 WHEEL = bytes(range(256)) * 4096  # 1 MiB
@@ -28,21 +27,6 @@ WHEEL = bytes(range(256)) * 4096  # 1 MiB
 
 # CacheControl leaves its temporary file of a response that broke off to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in ONLY_LOOPBACK.items():
-        monkeypatch.delenv(name.upper(), raising=False)
-        monkeypatch.setenv(name, value)
-    yield
-    gc.collect()
-
-
-@pytest.fixture
-def server() -> Iterator[PageServer]:
-    with PageServer() as running:
-        yield running
 
 
 @pytest.fixture

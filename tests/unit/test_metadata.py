@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from metawheel.family import Companion, Family, load_family
 from metawheel.model import Problem, UpstreamFile
 from metawheel.upstream.http import Fetcher, Mirror
 from metawheel.upstream.metadata import add_requirements, requirements_on
-from tests.fakes.pages import CANONICAL, ONLY_LOOPBACK, Answer, PageServer, write_family
+from tests.fakes.pages import CANONICAL, Answer, PageServer, write_family
 
 NAME = "torchvision-0.22.1-cp311-cp311-linux_x86_64.whl"
 TEXT = (
@@ -26,21 +24,6 @@ PAIR = ("torch==2.7.1",)
 
 # CacheControl leaves its temporary file of a response that broke off to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in ONLY_LOOPBACK.items():
-        monkeypatch.delenv(name.upper(), raising=False)
-        monkeypatch.setenv(name, value)
-    yield
-    gc.collect()
-
-
-@pytest.fixture
-def server() -> Iterator[PageServer]:
-    with PageServer() as running:
-        yield running
 
 
 @pytest.fixture

@@ -25,12 +25,6 @@ VISION = "torchvision-0.22.1+cu128-cp311-cp311-linux_x86_64.whl"
 METADATA = b"Metadata-Version: 2.1\nRequires-Dist: torch==2.7.1\n"
 
 
-@pytest.fixture
-def server() -> Iterator[PageServer]:
-    with PageServer() as running:
-        yield running
-
-
 @dataclass(frozen=True)
 class Here:
     """A folder of families, an upstream that is the folder up/ beside it, and the command in this process."""
