@@ -36,8 +36,8 @@ def build_stand_in_site(
         for file in wrapper.files
     }
     copies: dict[str, list[UpstreamFile]] = {family.name: [] for family in families}
-    for (family, _), file in pinned.items():
-        copies[family].append(_replaced(file, upstream, metadata=metadata, padding=padding))
+    for (name, _), file in pinned.items():
+        copies[name].append(_replaced(file, upstream, metadata=metadata, padding=padding))
     packages = folder / "packages"
     for family in families:
         if copies[family.name]:
