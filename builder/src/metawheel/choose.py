@@ -37,6 +37,7 @@ class Choice:
     """The branches of one release of one project for one backend, and what was left out."""
 
     branches: dict[Platform, Branch]
+    yanked: str | None  # the reason, where upstream yanked every build of the backend
     omitted: tuple[tuple[str, str], ...]  # what, reason
 
 
@@ -54,6 +55,7 @@ class _Found:
     own: list[UpstreamFile] = field(default_factory=list)
     stand_in: list[UpstreamFile] = field(default_factory=list)
     plugin: Plugin | None = None
+    withdrawn: bool = False  # every build of the backend is yanked: the wrapper stays, yanked too
 
 
 class Catalog:
@@ -80,8 +82,7 @@ class Catalog:
 
     def yanked(self, project: str, release: Version) -> str | None:
         """The reason, where upstream yanked every file of a release."""
-        reasons = [file.yanked for file in self._files[project][release]]
-        return None if None in reasons else next(iter(sorted(r for r in reasons if r is not None)), None)
+        return _yanked(self._files[project][release])
 
     @cached_property
     def own_labelled(self) -> frozenset[tuple[str, Version, Platform]]:
@@ -146,13 +147,15 @@ class Catalog:
                         found[platform].plugin = plugin
         branches: dict[Platform, Branch] = {}
         omitted: list[tuple[str, str]] = []
+        yanked = _yanked(file for item in found.values() for file in item.own)
         for platform in sorted(found):
             item = found[platform]
+            item.withdrawn = yanked is not None
             try:
                 branches[platform] = self._branch(project, release, platform, item, labelled, omitted)
             except Unusable as reason:
                 omitted.append((str(platform), str(reason)))
-        return Choice(branches=branches, omitted=tuple(omitted))
+        return Choice(branches=branches, yanked=yanked, omitted=tuple(omitted))
 
     def _branch(
         self,
@@ -170,7 +173,7 @@ class Catalog:
             omitted += [(f"{platform}: {filename}", PLAIN_BESIDE) for filename in unlabelled]
         elif not self.direct:
             self._refuse_ambiguous(project, release, platform, files, labelled)
-        usable = self._usable(files)
+        usable = self._usable(files, withdrawn=found.withdrawn)
         if not usable:
             yanked = next((file.yanked for file in files if file.yanked is not None), None)
             raise Unusable(f"yanked upstream: {yanked or 'no reason given'}" if yanked is not None else UNHASHED)
@@ -179,7 +182,7 @@ class Catalog:
         version = str(usable[0].name.version)
         beside: tuple[str, ...] = ()
         if found.own and found.plugin is not None:
-            cells, beside, usable = self._with_plugin(found.plugin, release, platform, cells, usable)
+            cells, beside, usable = self._with_plugin(found, release, platform, cells, usable)
             version = f"{version} with {found.plugin.requires[0].partition('[')[0]}"
         cells = tuple(
             Cell(interpreter=c.interpreter, abi=c.abi, platform_tag=c.platform_tag, platform=platform, build=version)
@@ -230,12 +233,10 @@ class Catalog:
                 "(the direct flavour has it)"
             )
 
-    def _usable(self, files: Sequence[UpstreamFile]) -> list[UpstreamFile]:
+    def _usable(self, files: Sequence[UpstreamFile], *, withdrawn: bool = False) -> list[UpstreamFile]:
         """Hashed, not yanked (unless all are), one file for each name: the first source's, in its own folder."""
-        if any(file.yanked is None for file in files):
+        if not withdrawn:
             files = [file for file in files if file.yanked is None]
-        elif files and self.yanked(files[0].project, files[0].release) is None:
-            return []
         best: dict[str, UpstreamFile] = {}
         for file in sorted(files, key=self._preference):
             if file.sha256 is not None or self.allow_unhashed:
@@ -252,20 +253,21 @@ class Catalog:
         )
 
     def _with_plugin(
-        self, plugin: Plugin, release: Version, platform: Platform, cells: tuple[Cell, ...], files: list[UpstreamFile]
+        self, found: _Found, release: Version, platform: Platform, cells: tuple[Cell, ...], files: list[UpstreamFile]
     ) -> tuple[tuple[Cell, ...], tuple[str, ...], list[UpstreamFile]]:
+        required = found.plugin.requires if found.plugin is not None else []
         files = list(files)
-        for name in plugin.requires:
+        for name in required:
             project = _project(name)
             there = [file for file in self._files[project][release] if platform in file_platforms(file)]
-            usable = self._usable(there)
+            usable = self._usable(there, withdrawn=found.withdrawn)
             if not usable:
                 raise Unusable(f"no {project} {release} there")
             cells = intersect(cells, _cells(usable, platform))
             files += usable
         if not cells:
-            raise Unusable(f"no interpreter has both {plugin.requires[0]} {release} and the project itself")
-        return cells, tuple(f"{name}=={release}" for name in plugin.requires), files
+            raise Unusable(f"no interpreter has both {required[0]} {release} and the project itself")
+        return cells, tuple(f"{name}=={release}" for name in required), files
 
     def _directly(self, branch: Branch, platform: Platform, omitted: list[tuple[str, str]]) -> Branch:
         """Replace a branch's pin by one line for each cell; what PyPI hosts stays a pin, PyPI serves it."""
@@ -308,6 +310,12 @@ def _replaced(branch: Branch, cells: Iterable[Cell], lines: Iterable[str]) -> Br
         beside=branch.beside,
         direct=tuple(lines),
     )
+
+
+def _yanked(files: Iterable[UpstreamFile]) -> str | None:
+    """The reason, where all of some files are yanked."""
+    reasons = [file.yanked for file in files]
+    return None if None in reasons else min((reason for reason in reasons if reason is not None), default=None)
 
 
 def file_platforms(file: UpstreamFile) -> set[Platform]:

@@ -185,11 +185,12 @@ def relabel(
     from metawheel import report
     from metawheel.relabel import find_plain
     from metawheel.relabel import relabel as relabel_all
-    from metawheel.sync import today
+    from metawheel.sync import today, update_headlines
 
     found = find_plain(_families(packages, None), builds, system or ())
     with _downloads() as on_bytes:
         made = relabel_all(found, output, url, _fetcher(mirror), today(), lambda done, total: None, on_bytes)
+    update_headlines(_families(packages, None))
     _print(report.relabel_json(made) if as_json else report.relabel_text(made, output))
 
 

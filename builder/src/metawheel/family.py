@@ -105,10 +105,8 @@ class Source(_Table):
                 return self.base + url.removeprefix(other)
         return url
 
-    def backend(self, file: UpstreamFile) -> str:
-        """The backend of a build: its local version label, or for a plain build its folder."""
-        if file.local is not None:
-            return file.local
+    def folder_backend(self, file: UpstreamFile) -> str:
+        """The backend of a plain build, by the folder that it lies in."""
         folder = "" if file.url is None else unquote(file.url.removeprefix(self.base)).rpartition("/")[0]
         return self.folders.get(folder, folder)
 
@@ -207,7 +205,8 @@ class Family(_Table):
         return next(source for source in self.source if source.name == name)
 
     def backend(self, file: UpstreamFile) -> str:
-        return self.source_named(file.source).backend(file)
+        """The backend of a build: its local version label, or for a plain build its folder."""
+        return file.local if file.local is not None else self.source_named(file.source).folder_backend(file)
 
     def _specifiers_for(self, project: str) -> list[str]:
         if project == self.project:

@@ -124,10 +124,12 @@ class _Planner:
             if rule.narrows is not None and self._alone(rule, release, backends[0]):
                 continue
             # The plain backend last: a rule that takes several prefers every other.
-            for backend in sorted(backends, key=lambda b: (b != self.family.plain, natural(b)), reverse=True):
-                if (wrapper := self._wrapper(rule, name, release, backend)) is not None:
-                    yield release, backend, wrapper
-                    break
+            made = (
+                (release, backend, wrapper)
+                for backend in sorted(backends, key=lambda b: (b != self.family.plain, natural(b)), reverse=True)
+                if (wrapper := self._wrapper(rule, name, release, backend)) is not None
+            )
+            yield from _first_not_yanked(made)
 
     def _name(self, template: str, backend: str, match: re.Match[str]) -> str:
         values = {key: value for key, value in match.groupdict().items() if value is not None}
@@ -184,7 +186,7 @@ class _Planner:
             tags=guards(name, str(release), cells),
             cells=cells,
             files=tuple(unique[filename] for filename in sorted(unique) if self._is_pinned(unique[filename])),
-            yanked=self.catalog.yanked(self.family.project, release),
+            yanked=choice.yanked,
         )
 
     def _is_pinned(self, file: UpstreamFile) -> bool:
@@ -237,6 +239,9 @@ class _Planner:
             omit(f"extra {companion.extra}", reason)
             return (), []
         choice = self.catalog.choose(companion.project, paired, backend, rule.fallback, self.labelled)
+        if choice.yanked is not None:
+            omit(f"extra {companion.extra}", f"{companion.project} {paired} is yanked upstream: {choice.yanked}")
+            return (), []
         reasons = dict(choice.omitted)
         pins: dict[str, list[Platform]] = defaultdict(list)
         lines: list[str] = []
@@ -265,7 +270,8 @@ class _Planner:
     ) -> Iterator[tuple[Version, str, Wrapper]]:
         newest: dict[Version, tuple[str, Wrapper]] = {}
         for release, backend, wrapper in made:
-            if release not in newest or natural(newest[release][0]) < natural(backend):
+            rank = (wrapper.yanked is None, natural(backend))
+            if release not in newest or (newest[release][1].yanked is None, natural(newest[release][0])) < rank:
                 newest[release] = (backend, wrapper)
         name = canonicalize_name(self.family.prefix + rule.name)
         for release, (backend, wrapper) in sorted(newest.items()):
@@ -293,6 +299,17 @@ def _otherwise(plain: str, pins: Mapping[Platform, str]) -> str:
 @functools.cache
 def _specifier(line: str) -> SpecifierSet:
     return Requirement(line).specifier
+
+
+def _first_not_yanked(made: Iterable[tuple[Version, str, Wrapper]]) -> Iterator[tuple[Version, str, Wrapper]]:
+    """The first wrapper that is not yanked; else the first of all, for those who have locked it."""
+    yanked: list[tuple[Version, str, Wrapper]] = []
+    for item in made:
+        if item[2].yanked is None:
+            yield item
+            return
+        yanked.append(item)
+    yield from yanked[:1]
 
 
 @dataclass(frozen=True, slots=True)

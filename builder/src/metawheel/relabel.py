@@ -46,27 +46,41 @@ def find_plain(families: Iterable[Family], wanted: Iterable[str], systems: Itera
     """
     requirements = [_requirement(text) for text in wanted]
     only = set(systems)
-    found: dict[tuple[str, str], list[tuple[Family, UpstreamFile]]] = defaultdict(list)
+    found: dict[str, list[tuple[Family, UpstreamFile]]] = defaultdict(list)
     matched: set[Requirement] = set()
+    unhashed: list[str] = []
     for family in families:
+        order = {source.name: number for number, source in enumerate(family.source)}
         files = ledger.load(family.ledger_path)
-        done = {file.upstream_sha256 for file in files}
-        for file in files:
+        done = {file.filename for file in files if file.upstream_sha256 is not None}
+        # One file name can have other bytes on another host: the first source's is the one that wrappers pin.
+        for file in sorted(files, key=lambda file: (file.sha256 is None, order.get(file.source, len(order)))):
             naming = [r for r in requirements if _names(r, file)]
             if not naming or not _is_plain(family, file):
                 continue
             if only and not only & {platform.sys_platform for platform in file_platforms(file)}:
                 continue
             matched.update(naming)
-            if file.sha256 is not None and file.sha256 not in done:
-                found[file.filename, file.sha256].append((family, file))
+            if any(other == family for other, _ in found[file.filename]):
+                continue
+            if file.sha256 is None:
+                unhashed.append(file.filename)
+            elif relabelled_name(file.filename, family.plain) not in done:
+                found[file.filename].append((family, file))
     for requirement in requirements:
         if requirement not in matched:
             raise UnknownName(f"no ledger has a plain build of {requirement}")
-    return [
-        Relabelling(file=items[0][1], label=items[0][0].plain, families=tuple(family for family, _ in items))
-        for _, items in sorted(found.items())
-    ]
+    if unhashed and not any(found.values()):
+        raise RelabelError(f"no ledger has a sha256 of {unhashed[0]}; run `metawheel sync --hash-missing` first")
+    return [_relabelling(items) for _, items in sorted(found.items()) if items]
+
+
+def _relabelling(items: Sequence[tuple[Family, UpstreamFile]]) -> Relabelling:
+    family, file = items[0]
+    for other, theirs in items:
+        if theirs.sha256 != file.sha256:
+            raise RelabelError(f"{file.filename}: the ledgers of {family.name} and {other.name} disagree; sync both")
+    return Relabelling(file=file, label=family.plain, families=tuple(family for family, _ in items))
 
 
 def _requirement(text: str) -> Requirement:

@@ -81,15 +81,18 @@ def verify(path: Path, filename: str) -> None:
 
 def _rewrite(wheel: zipfile.ZipFile, raw: BinaryIO, out: BinaryIO, filename: str, label: str) -> bytes:
     name = wheel_name(filename)
-    stem = next(n.partition("/")[0] for n in wheel.namelist() if n.partition("/")[0].endswith(".dist-info"))
-    stem = stem.removesuffix(".dist-info")
+    folders = {member.partition("/")[0] for member in wheel.namelist()}
+    stems = [folder.removesuffix(".dist-info") for folder in folders if folder.endswith(".dist-info")]
+    if len(stems) != 1:
+        raise RelabelError(f"{filename}: has {len(stems)} dist-info folders, not one")
+    stem = stems[0]
     old, new = f"Version: {name.version}\n".encode(), f"Version: {name.version}+{label}\n".encode()
     metadata = wheel.read(f"{stem}.dist-info/METADATA").replace(b"\r\n", b"\n")
-    head, end, body = metadata.partition(b"\n\n")
-    head = head + b"\n"
+    end = metadata.find(b"\n\n") + 1 or len(metadata)  # the headers, without what follows the first empty line
+    head = metadata[:end]
     if head.count(b"\n" + old) != 1:
         raise RelabelError(f"{filename}: its METADATA does not state version {name.version} once")
-    metadata = head.replace(b"\n" + old, b"\n" + new) + end[1:] + body
+    metadata = head.replace(b"\n" + old, b"\n" + new) + metadata[end:]
     record = _record(wheel.read(f"{stem}.dist-info/RECORD").decode(), stem, label, metadata)
     changed = {f"{stem}.dist-info/METADATA": metadata, f"{stem}.dist-info/RECORD": record}
     with zipfile.ZipFile(out, "w") as target:
