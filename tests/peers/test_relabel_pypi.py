@@ -88,7 +88,6 @@ def test_what_pypi_hosts_is_looked_up_there_and_keeps_both_hashes(
     assert (file.url, file.upstream_sha256) == (f"http://wheels.invalid/{MAC.replace('2.9.1', '2.9.1%2Bcpu')}", digest)
 
 
-@pytest.mark.xfail(strict=True, reason="the second overwrites the first, whose hash stays in the ledger")
 def test_two_hosts_builds_with_one_name_and_other_bytes_do_not_become_one_file(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
