@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +11,9 @@ from typing import Protocol
 
 import pytest
 
+from tests.clients.outcome import RUN, recorded
+from tests.clients.report import summary
+from tests.clients.scenarios import table
 from tests.clients.stock import stock
 from tests.fakes.pypi import FakePyPI
 from tests.fakes.site import SiteServer
@@ -86,3 +91,18 @@ def pypi(servers: ExitStack) -> FakePyPI:
     server = servers.enter_context(FakePyPI())
     stock(server)
     return server
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name this run, for its workers too."""
+    os.environ.setdefault(RUN, uuid.uuid4().hex)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what this run's scenarios found."""
+    run = os.environ.get(RUN)
+    lines = summary(table(), {key: record for key, record in recorded().items() if record.run == run})
+    if lines:
+        terminalreporter.section("clients")
+        for line in lines:
+            terminalreporter.write_line(line)

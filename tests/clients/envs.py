@@ -36,9 +36,13 @@ CLIENTS: dict[str, Client] = {
     client.name: client
     for client in (
         Client("pip", "pip", ("pip",)),
+        Client("pip-23", "pip", ("pip>=23.3,<24",)),
         Client("uv", "uv", ("uv",)),
         Client("poetry", "poetry", ("poetry>=2,<3",)),
+        Client("poetry-1.8", "poetry", ("poetry>=1.8,<1.9",)),
         Client("pdm", "pdm", ("pdm", "hishel<2")),
+        Client("pipenv", "pipenv", ("pipenv",)),
+        Client("pip-tools", "pip-compile", ("pip-tools",)),
     )
 }
 

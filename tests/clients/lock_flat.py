@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from tests.clients.lock_base import Lock, Locked, LockError, Scope
+from tests.clients.lock_pipfile import named_by_hash
+
+HASH = re.compile(r"--hash=(\S+)")
 
 
 class RequirementsLock(Lock):
     """Pinned requirement lines, as `uv pip compile --universal` and pip-tools write them."""
 
-    def __init__(self, text: str) -> None:
-        """Parse the lines; comments, options and hashes are passed over."""
+    def __init__(self, text: str, known: Mapping[str, str] | None = None) -> None:
+        """Parse the lines; `known` gives the file name of each sha256, without it no files are known."""
         joined = text.replace("\\\n", " ")
-        lines = (line.split(" #")[0].split(" --hash")[0].strip() for line in joined.splitlines())
-        self._lines = [Requirement(line) for line in lines if line and line[0] not in "#-"]
+        lines = (line.split(" #")[0].strip() for line in joined.splitlines())
+        self._lines = [
+            (Requirement(line.split(" --hash")[0].strip()), named_by_hash(HASH.findall(line), known))
+            for line in lines
+            if line and line[0] not in "#-"
+        ]
 
     def _packages(self, scope: Scope) -> Iterable[Locked]:
-        for line in self._lines:
+        for line, files in self._lines:
             if not scope.fits(line.marker):
                 continue
             name = canonicalize_name(line.name)
@@ -33,7 +41,7 @@ class RequirementsLock(Lock):
             pins = [item for item in line.specifier if item.operator == "=="]
             if len(pins) != 1:
                 raise LockError(f"{line} is no pin")
-            yield Locked(name, pins[0].version)
+            yield Locked(name, pins[0].version, files)
 
 
 class ReportLock(Lock):

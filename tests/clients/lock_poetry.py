@@ -18,8 +18,12 @@ from tests.clients.targets import Target
 class PoetryLock(Lock):
     """A poetry.lock; one that Poetry 1.x wrote can only be judged with the project's pyproject.toml."""
 
-    def __init__(self, text: str, project: str | None = None) -> None:
-        """Parse the lock and, where given, the project."""
+    def __init__(self, text: str, project: str | None = None, *, as_installed: bool = False) -> None:
+        """Parse the lock and, where given, the project; `as_installed` asks what Poetry 1.x makes of it.
+
+        For `==1.0` the lock may hold both 1.0 and 1.0+local, and mean the first: Poetry 1.x installs the higher.
+        """
+        self._as_installed = as_installed
         data = tomllib.loads(text)
         self._all = table_list(data, "package")
         self._python = str(data["metadata"].get("python-versions", "*"))
@@ -52,6 +56,7 @@ class PoetryLock(Lock):
         waiting = deque(_root_edges(self._project))
         reached: dict[tuple[str, str, str], dict[str, object]] = {}
         found: dict[str, set[str]] = {}
+        named: dict[str, set[str]] = {}  # the versions that edges spell out
         while waiting:
             name, wanted = waiting.popleft()
             for entry in wanted if isinstance(wanted, list) else [wanted]:
@@ -63,6 +68,7 @@ class PoetryLock(Lock):
                 matching = list(self._matching(name, edge, scope.target))
                 versions = {str(package["version"]) for package in matching}
                 found[name] = found.get(name, versions) & versions
+                named.setdefault(name, set()).add(str(edge.get("version", "*")).removeprefix("=="))
                 for package in matching:
                     version = str(package["version"])
                     key = (name, version, ",".join(extras))
@@ -70,16 +76,18 @@ class PoetryLock(Lock):
                         continue
                     reached[key] = package
                     waiting.extend(_package_edges(package, extras))
+        for name, versions in found.items():
+            meant = set() if self._as_installed else versions & named[name]
+            if len(versions) > 1:
+                found[name] = {max(meant or versions, key=Version)}
         return list(reached.values()), found
 
     def _matching(self, name: str, edge: Mapping[str, object], target: Target) -> Iterable[dict[str, object]]:
         wanted = str(edge.get("version", "*"))
-        named = [item for item in self._all if canonicalize_name(str(item["name"])) == canonicalize_name(name)]
-        # `==1.0` takes `1.0+local` too: where the version named is locked itself, that one is meant.
-        exact = [item for item in named if item["version"] == wanted.removeprefix("==")]
-        for package in exact or named:
-            if _accepts(wanted, str(package["version"])) and _takes_python(
-                str(package.get("python-versions", "*")), target
+        for package in self._all:
+            if canonicalize_name(str(package["name"])) == canonicalize_name(name) and (
+                _accepts(wanted, str(package["version"]))
+                and _takes_python(str(package.get("python-versions", "*")), target)
             ):
                 yield package
 

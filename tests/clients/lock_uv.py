@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from tests.clients.lock_base import Lock, Locked, LockError, Scope, table_list, text_or_none
@@ -30,6 +31,10 @@ class UvLock(Lock):
     def _packages(self, scope: Scope) -> Iterable[Locked]:
         if not scope.target.fits_python(text_or_none(self._data, "requires-python")):
             raise LockError(f"the lock is not made for Python {scope.target.python}")
+        # Where extras exclude each other, uv's markers spell each one with its project's name.
+        name = str(self._root["name"])
+        spelled = {f"extra-{len(name)}-{name}-{extra}" for extra in scope.extras}
+        scope = replace(scope, extras=scope.extras | spelled)
         waiting = deque(self._root_edges(scope))
         seen: set[tuple[int, str]] = set()
         while waiting:
@@ -89,11 +94,17 @@ def _in_fork(package: Mapping[str, object], target: Target) -> bool:
     return not isinstance(markers, list) or any(target.fits(marker) for marker in markers)
 
 
+def wheel_names(tables: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
+    """The file name in each table, whichever key it is under."""
+    found = []
+    for wheel in tables:
+        where = next((wheel[key] for key in ("filename", "file", "url", "path") if key in wheel), "")
+        found.append(unquote(urlsplit(str(where)).path.rsplit("/", 1)[-1]))
+    return tuple(found)
+
+
 def _locked(package: Mapping[str, object]) -> Locked:
-    files = []
-    for wheel in table_list(package, "wheels"):
-        where = next((wheel[key] for key in ("filename", "url", "path") if key in wheel), "")
-        files.append(unquote(urlsplit(str(where)).path.rsplit("/", 1)[-1]))
+    files = wheel_names(table_list(package, "wheels"))
     source = _source(package)
     origin = next((str(source[key]) for key in ("registry", "url", "path") if key in source), None)
-    return Locked(str(package["name"]), str(package.get("version", "")), tuple(files), source=origin)
+    return Locked(str(package["name"]), str(package.get("version", "")), files, source=origin)

@@ -35,9 +35,10 @@ def poetry_project(
     *,
     pins: Mapping[str, str] | None = None,
     requires_python: str = ">=3.10",
+    optional: Mapping[str, Sequence[str]] | None = None,
 ) -> Path:
     """Write a Poetry 2 project; `pins` maps a dependency's name to the source it is bound to."""
-    lines = _head(dependencies, requires_python)
+    lines = head(dependencies, requires_python, optional)
     lines += ["[tool.poetry]", "package-mode = false", ""]
     if pins:
         lines += ["[tool.poetry.dependencies]"]
@@ -45,7 +46,7 @@ def poetry_project(
     for source in sources:
         lines += ["", "[[tool.poetry.source]]", f'name = "{source.name}"']
         lines += [f'url = "{source.url}"', f'priority = "{source.priority}"']
-    return _write(folder, lines)
+    return write(folder, lines)
 
 
 def uv_project(
@@ -56,22 +57,33 @@ def uv_project(
     pins: Mapping[str, str] | None = None,
     environments: Sequence[str] = (),
     requires_python: str = ">=3.10",
+    optional: Mapping[str, Sequence[str]] | None = None,
+    strategy: str | None = None,
 ) -> Path:
-    """Write a uv project; `pins` maps a dependency's name to the index it is bound to."""
-    lines = _head(dependencies, requires_python)
+    """Write a uv project; `pins` maps a name to its index, `optional` holds extras of which one is used."""
+    lines = head(dependencies, requires_python, optional)
+    if environments or optional or strategy:
+        lines += ["[tool.uv]"]
     if environments:
-        lines += ["[tool.uv]", f"environments = {json.dumps(list(environments))}"]
+        lines += [f"environments = {json.dumps(list(environments))}"]
+    if optional:
+        lines += [f"conflicts = [[{', '.join(f'{{ extra = {json.dumps(extra)} }}' for extra in optional)}]]"]
+    if strategy:
+        lines += [f"index-strategy = {json.dumps(strategy)}"]
     if pins:
         lines += ["", "[tool.uv.sources]"]
         lines += [f"{name} = {{ index = {json.dumps(index)} }}" for name, index in pins.items()]
     for index in indexes:
         lines += ["", "[[tool.uv.index]]", f'name = "{index.name}"', f'url = "{index.url}"']
         lines += ["default = true"] * index.default + ["explicit = true"] * index.explicit
-    return _write(folder, lines)
+    return write(folder, lines)
 
 
-def _head(dependencies: Sequence[str], requires_python: str) -> list[str]:
-    return [
+def head(
+    dependencies: Sequence[str], requires_python: str, optional: Mapping[str, Sequence[str]] | None = None
+) -> list[str]:
+    """The lines that every client reads."""
+    lines = [
         "[project]",
         'name = "app"',
         'version = "1.0"',
@@ -79,9 +91,15 @@ def _head(dependencies: Sequence[str], requires_python: str) -> list[str]:
         f"dependencies = {json.dumps(list(dependencies), indent=4)}",
         "",
     ]
+    if optional:
+        lines += ["[project.optional-dependencies]"]
+        lines += [f"{extra} = {json.dumps(list(found))}" for extra, found in optional.items()]
+        lines += [""]
+    return lines
 
 
-def _write(folder: Path, lines: Sequence[str]) -> Path:
+def write(folder: Path, lines: Sequence[str]) -> Path:
+    """Write a pyproject.toml."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pyproject.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder

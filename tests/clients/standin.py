@@ -4,28 +4,50 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urljoin
+
+from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from metawheel import ledger
 from metawheel.build import Options, make_plan
 from metawheel.family import FAMILY_FILE, LEDGER_FILE, Family, load_families
 from metawheel.model import UpstreamFile
-from tests.clients.requirements import stand_in
+from tests.clients.requirements import facts_of, stand_in
+from tests.fakes.pypi import FakePyPI
 from tests.fakes.upstream import UpstreamServer, local_path
 
 PACKAGES = Path(__file__).parents[2] / "packages"
-ORIGIN = "https://download.pytorch.org/"
+# Where upstream hosts its wheels; the stand-in upstream serves both hosts' paths.
+ORIGINS = ("https://download.pytorch.org/", "https://storage.googleapis.com/")
+
+
+@dataclass(frozen=True)
+class Relabel:
+    """What to relabel (PROJECT==VERSION) before the site is built, and the folder for it with its address."""
+
+    wanted: Sequence[str]
+    folder: Path
+    url: str
 
 
 def build_stand_in_site(
-    folder: Path, upstream: UpstreamServer, wrappers: Iterable[str], *, metadata: bool = True, padding: int = 0
+    folder: Path,
+    upstream: UpstreamServer,
+    wrappers: Iterable[str],
+    *,
+    metadata: bool = True,
+    padding: int = 0,
+    pypi: FakePyPI | None = None,
+    relabel: Relabel | None = None,
 ) -> Path:
     """Build a site of some wrappers (NAME==VERSION) from the committed ledgers.
 
     Each upstream wheel they pin is replaced by a stand-in with the true requirement lines: the ledgers of the copy
-    hold its sha256, and the hash of its METADATA where `metadata` says that upstream serves it (PEP 658).
+    hold its sha256, and the hash of its METADATA where `metadata` says that upstream serves it (PEP 658). Files that
+    PyPI hosts are published on `pypi`; without it the site is built offline, and lacks them.
     """
     families = load_families(PACKAGES)
     wanted = set(wrappers)
@@ -36,16 +58,33 @@ def build_stand_in_site(
         for file in wrapper.files
     }
     copies: dict[str, list[UpstreamFile]] = {family.name: [] for family in families}
-    for (name, _), file in pinned.items():
-        copies[name].append(_replaced(file, upstream, metadata=metadata, padding=padding))
+    hosted: dict[str, str] = {}  # one project may be in several families
+    for (owner, name), file in pinned.items():
+        if file.url is not None:
+            copies[owner].append(_replaced(file, upstream, metadata=metadata, padding=padding))
+        elif pypi is not None:
+            hosted[name] = hosted.get(name) or _published(file, pypi, padding)
+            copies[owner].append(replace(file, sha256=hosted[name]))
     packages = folder / "packages"
     for family in families:
         if copies[family.name]:
             _write(family, packages / family.name, copies[family.name])
-    site = folder / "site"
-    command = [sys.executable, "-m", "metawheel", "build", "-o", str(site), "--packages", str(packages), "--offline"]
-    subprocess.run([*command, "--mirror", f"{ORIGIN}={upstream.url}"], check=True, capture_output=True)
-    return site
+    mirrors = [f"--mirror={origin}={upstream.url}" for origin in ORIGINS]
+    if pypi is None:
+        mirrors.append("--offline")
+    else:  # its pages name files by relative links, which count from PyPI itself
+        mirrors += [f"--mirror=pypi={pypi.simple}", f"--mirror={urljoin(PYPI_SIMPLE_ENDPOINT, '/')}={pypi.url}"]
+    shared = ["--packages", str(packages), *mirrors]
+    if relabel is not None:
+        options = ["-o", str(relabel.folder), "--url", relabel.url]
+        metawheel("relabel", *relabel.wanted, *options, *(item for item in shared if item != "--offline"))
+    metawheel("build", "-o", str(folder / "site"), *shared)
+    return folder / "site"
+
+
+def metawheel(*arguments: str) -> None:
+    """Run the command line, as a user would."""
+    subprocess.run([sys.executable, "-m", "metawheel", *arguments], check=True, capture_output=True)
 
 
 def _replaced(file: UpstreamFile, upstream: UpstreamServer, *, metadata: bool, padding: int) -> UpstreamFile:
@@ -58,6 +97,22 @@ def _replaced(file: UpstreamFile, upstream: UpstreamServer, *, metadata: bool, p
         sha256=upstream.sha256(path),
         metadata=upstream.metadata_sha256(path) if metadata else None,
     )
+
+
+def _published(file: UpstreamFile, pypi: FakePyPI, padding: int) -> str:
+    """Publish a stand-in for a file that PyPI hosts, unless it is there; returns its sha256."""
+    project, version, tags = file.filename.removesuffix(".whl").split("-", 2)
+    facts = facts_of(file.filename)
+    built = pypi.add(
+        project,
+        version,
+        requires=facts.requires or file.requires or (),
+        requires_python=file.requires_python,
+        extras=facts.extras or ("with_cuda",) * project.endswith("plugin"),
+        tags=tags,
+        padding=padding,
+    )
+    return built.sha256
 
 
 def _write(family: Family, folder: Path, files: Iterable[UpstreamFile]) -> None:

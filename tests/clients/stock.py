@@ -31,3 +31,8 @@ def stock_plain_builds(pypi: FakePyPI) -> None:
                 pypi.add(project, version, requires=facts.requires, extras=facts.extras, tags=tags)
     for tags in ("cp310-cp310-manylinux_2_28_x86_64", "cp311-cp311-macosx_11_0_arm64"):
         pypi.add("torch", "2.15.0", requires=["typing-extensions"], tags=tags)
+
+
+def stock_third_parties(pypi: FakePyPI) -> None:
+    """Publish packages that require the wrapped projects, as many do."""
+    pypi.add("vision-like", "1.0", requires=["torchvision>=0.15"])

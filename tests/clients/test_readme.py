@@ -25,7 +25,7 @@ from tests.fakes.upstream import UpstreamServer
 pytestmark = pytest.mark.clients
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-SITE = "http://localhost:8000/simple/"
+SITE = "http://localhost:8000/"
 PROJECT = '[project]\nname = "app"\nversion = "1.0"\nrequires-python = ">=3.11,<3.12"\n'
 BUILDS = {LINUX_X86_64: "2.9.1+cu128", MACOS_ARM64: "2.9.1", WINDOWS_AMD64: "2.9.1+cu128"}
 
@@ -47,7 +47,7 @@ class World:
     def here(self, text: str) -> str:
         """A recipe with this site's address."""
         assert SITE in text
-        return text.replace(SITE, self.site.simple)
+        return text.replace(SITE, self.site.url)
 
     def project(self, folder: Path, client: str, more: str) -> Path:
         """A project of the README's recipe, `more` naming the stand-in for PyPI."""
