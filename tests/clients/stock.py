@@ -19,10 +19,16 @@ def stock(server: FakePyPI) -> None:
 PLAIN = ("manylinux_2_28_x86_64", "manylinux_2_28_aarch64", "macosx_11_0_arm64", "macosx_10_9_x86_64", "win_amd64")
 
 
+PLAIN_BUILDS = [
+    *(("torch", version) for version in ("1.13.1", "2.8.0", "2.9.1", "2.10.0")),
+    ("torchvision", "0.25.0"),
+]
+
+
 def stock_plain_builds(pypi: FakePyPI) -> None:
     """Publish the plain builds of what the cases wrap, and a later release."""
-    for project, version in [("torch", "1.13.1"), ("torch", "2.9.1"), ("torch", "2.10.0"), ("torchvision", "0.25.0")]:
-        for python in range(10, 15):
+    for project, version in PLAIN_BUILDS:
+        for python in range(9, 15):
             for system in PLAIN:
                 if system == "macosx_10_9_x86_64" and version != "1.13.1":
                     continue
