@@ -256,9 +256,16 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
 
+# Where a shell runs the tests in the background, Ctrl-C is ignored, and that is inherited.
+LISTENING = (
+    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "runpy.run_module('metawheel', run_name='__main__')"
+)
+
+
 def start(arguments: Iterable[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
     """Start the real command line."""
-    command = [sys.executable, "-m", "metawheel", *arguments]
+    command = [sys.executable, "-c", LISTENING, *arguments]
     return subprocess.Popen(
         command,
         env=dict(env),

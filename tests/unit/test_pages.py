@@ -279,6 +279,7 @@ def assert_harmless(content: str | bytes, content_type: str) -> None:
         assert file.sha256 is None or re.fullmatch(r"[0-9a-f]{64}", file.sha256)
 
 
+@example(content="https:")
 @example(content=f'<a href="file:///etc/{GOOD}">x</a>')
 @example(content=f'<a href="//[/{GOOD}">x</a>')
 @settings(deadline=None)

@@ -63,6 +63,8 @@ def _json_packages(page: Page) -> Iterator[DistributionPackage]:
 
 def _html_packages(page: Page, problems: list[Problem]) -> Iterator[DistributionPackage]:
     text = page.content.decode("utf-8", errors="replace")
+    if "<" not in text:
+        return  # nothing that could be a link
     lowered = text.lower()
     if ("<html" in lowered and "</html" not in lowered) or lowered.rfind("<a ") > lowered.rfind("</a"):
         raise Unparsable(page.url, "is cut off: its last element is not closed")
