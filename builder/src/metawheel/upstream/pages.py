@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
+from bs4 import UnusualUsageWarning
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidWheelFilename
 from pydantic import ValidationError
@@ -16,6 +18,9 @@ from pypi_simple import DistributionPackage, ProjectPage, RepositoryPage, Unsupp
 from metawheel.errors import Unparsable
 from metawheel.model import Problem, UpstreamFile, wheel_name
 from metawheel.upstream.http import Page
+
+# Beautiful Soup's advice on odd pages; what they lack is told as a problem or an error of our own.
+warnings.filterwarnings("ignore", category=UnusualUsageWarning)
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _URL = re.compile(r"[A-Za-z0-9%:/?#@!$&()*+,;=._~-]+")  # RFC 3986 without brackets and quotes
