@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from packaging.requirements import Requirement
@@ -184,10 +184,7 @@ class Catalog:
         if found.own and found.plugin is not None:
             cells, beside, usable = self._with_plugin(found, release, platform, cells, usable)
             version = f"{version} with {found.plugin.requires[0].partition('[')[0]}"
-        cells = tuple(
-            Cell(interpreter=c.interpreter, abi=c.abi, platform_tag=c.platform_tag, platform=platform, build=version)
-            for c in cells
-        )
+        cells = tuple(replace(cell, build=version) for cell in cells)
         branch = Branch(
             own=bool(found.own),
             pin=f"{project}=={usable[0].name.version}",
@@ -275,7 +272,7 @@ class Catalog:
         own = [file for file in branch.files if file.project == project]
         where = marker([platform])
         if any(file.url is None for file in own):
-            return _replaced(branch, branch.cells, [f"{pin} ; {where}" for pin in (branch.pin, *branch.beside)])
+            return replace(branch, direct=tuple(f"{pin} ; {where}" for pin in (branch.pin, *branch.beside)))
         best: dict[str, tuple[tuple[object, ...], UpstreamFile, Cell]] = {}
         for file in own:
             for cell in _cells([file], platform):
@@ -298,18 +295,7 @@ class Catalog:
         lines += [f"{requirement} ; {where}" for requirement in branch.beside]
         chosen = {(cell.interpreter, cell.abi, cell.platform_tag) for _, _, cell in best.values()}
         cells = [cell for cell in branch.cells if (cell.interpreter, cell.abi, cell.platform_tag) in chosen]
-        return _replaced(branch, cells, lines)
-
-
-def _replaced(branch: Branch, cells: Iterable[Cell], lines: Iterable[str]) -> Branch:
-    return Branch(
-        own=branch.own,
-        pin=branch.pin,
-        files=branch.files,
-        cells=tuple(cells),
-        beside=branch.beside,
-        direct=tuple(lines),
-    )
+        return replace(branch, cells=tuple(cells), direct=tuple(lines))
 
 
 def _yanked(files: Iterable[UpstreamFile]) -> str | None:

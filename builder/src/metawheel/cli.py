@@ -189,7 +189,7 @@ def relabel(
 
     found = find_plain(_families(packages, None), builds, system or ())
     with _downloads() as on_bytes:
-        made = relabel_all(found, output, url, _fetcher(mirror), today(), lambda done, total: None, on_bytes)
+        made = relabel_all(found, output, url, _fetcher(mirror), today(), on_bytes)
     update_headlines(_families(packages, None))
     _print(report.relabel_json(made) if as_json else report.relabel_text(made, output))
 

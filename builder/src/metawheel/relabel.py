@@ -111,7 +111,6 @@ def relabel(
     url: str,
     fetcher: Fetcher,
     today: str,
-    on_file: Callable[[int, int], None],
     on_bytes: Callable[[str, int, int | None], None],
 ) -> list[UpstreamFile]:
     """Download each plain build, write it with its label into a folder served at `url`, and note it in the ledgers.
@@ -124,7 +123,7 @@ def relabel(
         raise OutputError(f"{folder}: cannot be written: {error.strerror}") from error
     hosted, failure = find_hosted([item.file for item in items if item.file.url is None], fetcher)
     made = []
-    for done, item in enumerate(items, start=1):
+    for item in items:
         address = item.file.url or hosted.get(item.file.filename)
         if address is None:
             raise failure or RelabelError(f"{item.file.filename}: PyPI does not list it any more")
@@ -133,7 +132,6 @@ def relabel(
             files = ledger.load(family.ledger_path)
             ledger.save(family.ledger_path, [*files, replace(file, first_seen=today)])
         made.append(file)
-        on_file(done, len(items))
     return made
 
 
