@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from metawheel.cli import app
+from metawheel.cli.show import show_json, show_text
 from metawheel.errors import UnknownName
 from metawheel.plan import plan
-from metawheel.report import show_json, show_text
 from metawheel.show import find
 from tests.fakes.ledgers import PACKAGES, TORCH, committed_plan, wheel, wrapper_of, write_family
 

@@ -17,11 +17,11 @@ from pypi_simple import ProjectPage
 from simple_repository import parser as simple_repository
 
 from metawheel.build import Options, make_plan
+from metawheel.cli.build import incomplete
 from metawheel.errors import UpstreamAlarm
 from metawheel.family import load_families
 from metawheel.ledger import load
 from metawheel.model import UpstreamFile
-from metawheel.report import incomplete
 from metawheel.upstream.http import Mirror
 from tests.fakes.ledgers import (
     JAXLIB,

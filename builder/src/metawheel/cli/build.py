@@ -1,0 +1,96 @@
+"""`metawheel build`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from metawheel.cli.common import (
+    Flavour,
+    Json,
+    Mirrors,
+    Packages,
+    Unhashed,
+    families_of,
+    fetcher_of,
+    flavour_of,
+    mirrors_of,
+    print_result,
+    print_warning,
+    progress_bar,
+)
+
+if TYPE_CHECKING:
+    from metawheel.build import Built
+
+
+def build(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the site.")],
+    families: Annotated[list[str] | None, typer.Argument(metavar="[FAMILY]...", show_default=False)] = None,
+    flavour: Flavour = "pinned",
+    allow_unhashed: Unhashed = False,
+    projects: Annotated[
+        Path | None, typer.Option(help="Also leave every wrapper's project in this folder.", show_default=False)
+    ] = None,
+    mirror: Mirrors = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask PyPI where its files are.")] = False,
+    packages: Packages = None,
+    as_json: Json = False,
+) -> None:
+    """Build the site: the wrappers, and the index that serves them."""
+    from metawheel.build import Options, make_plan, write_projects
+    from metawheel.build import build as build_site
+
+    found = families_of(packages, families)
+    options = Options(
+        flavour=flavour_of(flavour), allow_unhashed=allow_unhashed, mirrors=mirrors_of(mirror), offline=offline
+    )
+    with progress_bar("wrappers") as progress:
+        built = build_site(found, output, options, lambda: fetcher_of(mirror, patient=False), progress)
+    if projects is not None:
+        write_projects(make_plan(found, options).wrappers, projects)
+    print_result(build_json(built, output) if as_json else build_text(built, output))
+    if built.pypi_error is not None and built.incomplete:
+        print_warning(incomplete(built))
+
+
+def build_text(built: Built, site: Path) -> str:
+    if built.unchanged:
+        return f"{site}: nothing changed; {built.wheels} wheels, not a file touched"
+    names = {wrapper.name for wrapper in built.wrappers}
+    lines = [
+        (
+            f"{site}: {len(built.wrappers)} versions of {len(names)} wrappers in {built.wheels} wheels"
+            f" ({built.built} built, {built.wheels - built.built} as before); {len(built.changed)} files changed"
+        )
+    ]
+    left = {(omission.wrapper, omission.version) for omission in built.omissions}
+    if left:
+        lines.append(f"left out in part or whole: {len(left)} versions; `metawheel show NAME==VERSION` says why")
+    return "\n".join(lines)
+
+
+def incomplete(built: Built) -> str:
+    return (
+        f"{built.pypi_error}, so these pages lack the files that it hosts: "
+        f"{', '.join(built.incomplete)}. uv looks no further than the first index that has a page, so it does not "
+        "find them; build again when PyPI can be reached"
+    )
+
+
+def build_json(built: Built, site: Path) -> dict[str, Any]:
+    return {
+        "site": str(site),
+        "unchanged": built.unchanged,
+        "wheels": built.wheels,
+        "built": built.built,
+        "changed": list(built.changed),
+        "incomplete": list(built.incomplete),
+        "pypi_error": built.pypi_error,
+        "wrappers": [wrapper.key for wrapper in built.wrappers],
+        "omissions": [
+            {"wrapper": o.wrapper, "version": o.version, "what": o.what, "reason": o.reason} for o in built.omissions
+        ],
+    }
