@@ -9,13 +9,17 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from metawheel import changes, released
+from metawheel.changes import NOTHING, Entry, difference
+from metawheel.errors import BuildError
 from metawheel.family import FAMILY_FILE, Family
 from metawheel.files import has_content
 from metawheel.ledger import load
 from metawheel.model import Artifact, Omission, Wrapper
 from metawheel.plan import Plan, plan
 from metawheel.project import Tree, render_project
-from metawheel.site import HostedFiles, Manifest, lay_down, page_digests, site_pages
+from metawheel.released import RELEASED_FILE
+from metawheel.site import HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
 from metawheel.swap import staged
 from metawheel.upstream.hosted import find_hosted
 from metawheel.upstream.http import Fetcher, Mirror
@@ -38,6 +42,7 @@ class Built:
 
     wrappers: tuple[Wrapper, ...] = ()
     wheels: int = 0
+    entry: Entry = NOTHING  # what is new against the last state
     built: int = 0  # wheels that were not taken over from the last state
     changed: tuple[str, ...] = ()  # paths in the site
     incomplete: tuple[str, ...] = ()  # projects whose pages lack PyPI-hosted files
@@ -49,7 +54,13 @@ class Built:
 def make_plan(families: Iterable[Family], options: Options) -> Plan:
     families = tuple(families)
     ledgers = {family.name: load(family.ledger_path) for family in families}
-    return plan(families, ledgers, flavour=options.flavour, allow_unhashed=options.allow_unhashed)
+    return plan(
+        families,
+        ledgers,
+        flavour=options.flavour,
+        allow_unhashed=options.allow_unhashed,
+        released={family.name: released.load(family) for family in families},
+    )
 
 
 def build(
@@ -67,14 +78,21 @@ def build(
     planned = make_plan(families, options)
     hosted, pypi_error = _hosted(planned.wrappers, old.hosted if old else {}, options, fetcher)
     jobs, digests = _jobs(planned.wrappers)
-    kept = _kept(site, old, digests)
+    recorded = _recorded(families, options.flavour)
+    kept = _kept(site, old, digests, recorded)
     missing = [replace(job, wheels=left) for job in jobs if (left := tuple(w for w in job.wheels if w not in kept))]
     with staged(site) as stage:
         made = {item.filename: item for item in build_wheels(missing, stage.work, progress)}
+        _refuse_other_bytes(made, recorded)
         wheels = {name: made[name] if name in made else kept[name] for name in sorted(digests)}
         pages, incomplete = site_pages(planned.wrappers, wheels, hosted, options.mirrors)
+        wrappers = [SiteWrapper.of(wrapper) for wrapper in planned.wrappers]
+        entry = difference(old, wrappers, wheels, pages)
+        history = changes.extend(changes.load(site), entry, _date(families))
+        pages |= changes.render(history)
         new = Manifest(
             inputs=inputs,
+            wrappers=wrappers,
             wheels=wheels,
             projects=digests,
             pages=page_digests(pages),
@@ -88,6 +106,7 @@ def build(
     return Built(
         wrappers=planned.wrappers,
         wheels=len(wheels),
+        entry=entry,
         built=len(made),
         changed=changed,
         incomplete=tuple(incomplete),
@@ -107,13 +126,14 @@ def _inputs(families: Iterable[Family], options: Options) -> str:
     """A digest of all that a site is made from, this program too; PyPI's answers apart: files do not move there."""
     digest = hashlib.sha256()
     program = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        program.update(path.read_bytes())
+    here = Path(__file__).parent
+    for path in sorted([*here.glob("*.py"), *(here / "templates").iterdir()]):  # what makes a site lies in these
+        program.update(path.read_bytes() if path.is_file() else b"")
     facts = [program.hexdigest(), version("hatchling"), options.flavour, str(options.allow_unhashed)]
     facts += [f"{mirror.origin}={mirror.target}" for mirror in options.mirrors]
     digest.update(json.dumps(facts).encode())
     for family in sorted(families, key=lambda family: family.name):
-        for path in (family.folder / FAMILY_FILE, family.ledger_path):
+        for path in (family.folder / FAMILY_FILE, family.ledger_path, family.folder / RELEASED_FILE):
             content = path.read_bytes() if path.exists() else b""
             digest.update(f"{family.name} {path.name} {hashlib.sha256(content).hexdigest()}".encode())
     return digest.hexdigest()
@@ -134,17 +154,41 @@ def _tree_digest(tree: Tree) -> str:
     return hashlib.sha256(json.dumps(dict(tree), sort_keys=True).encode()).hexdigest()
 
 
-def _kept(site: Path, old: Manifest | None, digests: Mapping[str, str]) -> dict[str, Artifact]:
-    """The wheels of the last state that would be built alike, and are as they were built."""
+def _recorded(families: Iterable[Family], flavour: str) -> dict[str, str]:
+    """The sha256 of every released wheel of a flavour."""
+    items = (item for family in families for item in released.load(family))
+    return {name: sha256 for item in items if item.flavour == flavour for name, sha256 in item.wheels.items()}
+
+
+def _kept(
+    site: Path, old: Manifest | None, digests: Mapping[str, str], recorded: Mapping[str, str]
+) -> dict[str, Artifact]:
+    """The wheels of the last state that would be built alike or were released, and are as they were built."""
     if old is None:
         return {}
     return {
         name: item
         for name, item in old.wheels.items()
-        if old.projects.get(name) == digests.get(name)
+        if name in digests
+        and (item.sha256 == recorded[name] if name in recorded else old.projects.get(name) == digests[name])
         and has_content(site / "files" / name, item.sha256)
         and has_content(site / "files" / f"{name}.metadata", item.metadata_sha256)
     }
+
+
+def _refuse_other_bytes(made: Mapping[str, Artifact], recorded: Mapping[str, str]) -> None:
+    for name, item in made.items():
+        if recorded.get(name, item.sha256) != item.sha256:
+            raise BuildError(
+                f"{name}: was released with sha256 {recorded[name]}, and is now built with {item.sha256} (another "
+                "hatchling or zlib); copy the site that holds the released file to the output folder and build there"
+            )
+
+
+def _date(families: Iterable[Family]) -> str:
+    """The day of the newest fact in the ledgers: a build has no clock."""
+    files = (file for family in families for file in load(family.ledger_path))
+    return max((day for file in files for day in (file.first_seen, file.gone or "")), default="")
 
 
 def _hosted(

@@ -85,6 +85,11 @@ class Catalog:
         return _yanked(self._files[project][release])
 
     @cached_property
+    def _addresses(self) -> dict[str, UpstreamFile]:
+        every = (file for releases in self._files.values() for files in releases.values() for file in files)
+        return {file.url: file for file in every if file.url is not None}
+
+    @cached_property
     def own_labelled(self) -> frozenset[tuple[str, Version, Platform]]:
         """Where upstream has builds with a local version label: there `==X` may mean any of them."""
         return frozenset(
@@ -120,6 +125,18 @@ class Catalog:
     def usable_files(self, project: str, release: Version) -> list[UpstreamFile]:
         """The wheels of a release that may be linked, one for each file name."""
         return self._usable(self._files[project][release])
+
+    def has(self, project: str) -> bool:
+        return canonicalize_name(project) in self._files
+
+    def linked_files(self, project: str, version: Version) -> list[UpstreamFile]:
+        """The wheels of one build that may be linked, yanked ones too, one for each file name."""
+        there = self._files.get(project, {}).get(Version(version.public), [])
+        return self._usable([file for file in there if file.name.version == version], withdrawn=True)
+
+    def file_at(self, url: str) -> UpstreamFile | None:
+        """The file that upstream lists at an address."""
+        return self._addresses.get(url)
 
     def choose(
         self,

@@ -18,11 +18,11 @@ from metawheel.project import render_project
 def headline(family: Family, plan: Plan) -> Wrapper | None:
     """The newest headline wrapper none of whose own cells waits for a sha256; None where there is none."""
     waiting = {(o.wrapper, o.version) for o in plan.omissions if o.reason == UNHASHED and "extra" not in o.what}
-    wrappers = {(wrapper.name, wrapper.version): wrapper for wrapper in plan.wrappers}
+    emitted = {wrapper.name for wrapper in plan.wrappers}
 
     def is_full(wrapper: Wrapper) -> bool:
-        needed = {(Requirement(line).name, wrapper.version) for line in wrapper.requires} & set(wrappers)
-        return not waiting & {(wrapper.name, wrapper.version), *needed}
+        needed = {Requirement(line).name for line in wrapper.requires} & emitted
+        return not waiting & {(name, wrapper.release) for name in (wrapper.name, *needed)}
 
     name = family.prefix + family.headline
     found = [w for w in plan.wrappers if w.name == name and w.yanked is None and is_full(w)]

@@ -1,13 +1,7 @@
-"""Ledgers: the committed record of a family's upstream files, one file a line.
-
-The first line tells the number of files and the sha256 of the lines below it, so that a ledger which was not written
-by `metawheel sync` is found out.
-"""
+"""Ledgers: the committed record of a family's upstream files, one file a line."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
@@ -16,24 +10,18 @@ from typing import Any
 
 from packaging.utils import InvalidWheelFilename
 
+from metawheel import jsonl
 from metawheel.errors import LedgerError, UpstreamAlarm
 from metawheel.files import write_if_changed
 from metawheel.model import UpstreamFile
 
-FORMAT = 1
 _KEYS = {field.name: "file" if field.name == "filename" else field.name for field in fields(UpstreamFile)}
 
 
 def dump(files: Iterable[UpstreamFile]) -> bytes:
     """The one way to write these files down: sorted, a line each, facts that are not known left out."""
-    body = b"".join(_line(file) for file in sorted(files, key=lambda file: file.sort_key))
-    header = {"ledger": FORMAT, "files": body.count(b"\n"), "sha256": hashlib.sha256(body).hexdigest()}
-    return json.dumps(header).encode() + b"\n" + body
-
-
-def _line(file: UpstreamFile) -> bytes:
-    facts = {key: value for name, key in _KEYS.items() if (value := getattr(file, name)) is not None}
-    return json.dumps(facts, ensure_ascii=True).encode() + b"\n"
+    order = sorted(files, key=lambda file: file.sort_key)
+    return jsonl.dump("ledger", "files", ({key: getattr(file, name) for name, key in _KEYS.items()} for file in order))
 
 
 def load(path: Path) -> tuple[UpstreamFile, ...]:
@@ -49,21 +37,11 @@ def load(path: Path) -> tuple[UpstreamFile, ...]:
 
 def parse(content: bytes, path: Path) -> tuple[UpstreamFile, ...]:
     """The files that a ledger's content lists; `path` is for messages."""
-    header, _, body = content.partition(b"\n")
     restore = f"restore it (git checkout -- {path.name}) and let `metawheel sync` change it"
-    try:
-        expected = json.loads(header)
-        if expected["ledger"] != FORMAT:
-            raise LedgerError(f"{path}: ledger format {expected['ledger']}; this metawheel reads format {FORMAT}")
-        digest = expected["sha256"]
-    except (ValueError, KeyError, TypeError):
-        raise LedgerError(f"{path}: line 1 is not the head of a ledger; {restore}") from None
-    if hashlib.sha256(body).hexdigest() != digest:
-        raise LedgerError(f"{path}: was edited by hand, its lines do not match the sha256 in line 1; {restore}")
     files = []
-    for number, line in enumerate(body.splitlines(), start=2):
+    for number, row in jsonl.parse("ledger", content, path, restore=restore):
         try:
-            files.append(_file(json.loads(line)))
+            files.append(_file(row))
         except (ValueError, KeyError, TypeError, InvalidWheelFilename) as error:
             raise LedgerError(f"{path}: line {number} cannot be read: {error}; {restore}") from None
     return tuple(files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from packaging.tags import Tag
@@ -122,7 +123,8 @@ class Wrapper:
     """One version of a meta-package: all that its wheels say."""
 
     name: str
-    version: str
+    version: str  # upstream's, or that with `.postN` where what was published says something else
+    release: str  # upstream's version
     family: str
     flavour: str
     view: str | None  # the backend whose view of the site lists it
@@ -134,6 +136,8 @@ class Wrapper:
     cells: tuple[Cell, ...]
     files: tuple[UpstreamFile, ...] = field(repr=False)  # the upstream wheels that its lines pin
     yanked: str | None = None
+    reissued: str | None = None  # why it has a version of its own
+    readme: str | None = None  # as it was published; None: written from the cells
 
     @property
     def key(self) -> str:
@@ -147,6 +151,28 @@ class Wrapper:
     @property
     def wheels(self) -> tuple[str, ...]:
         return tuple(f"{self.distribution}-{self.version}-{tag}.whl" for tag in self.tags)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """A wrapper as it was published: all that is needed to build it again, and the wheels that came of it."""
+
+    name: str
+    version: str
+    release: str
+    flavour: str
+    view: str | None
+    summary: str
+    requires: tuple[str, ...]
+    extras: tuple[tuple[str, tuple[str, ...]], ...]
+    requires_python: str
+    readme: str
+    wheels: Mapping[str, str]  # file name → sha256
+    reissued: str | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}=={self.version}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

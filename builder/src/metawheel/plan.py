@@ -20,7 +20,8 @@ from packaging.version import Version
 from metawheel.choose import Branch, Catalog, Choice
 from metawheel.errors import FamilyError
 from metawheel.family import FAMILY_FILE, SITE_FOLDERS, Companion, Family, WrapperRule
-from metawheel.model import Cell, Omission, Platform, UpstreamFile, Wrapper
+from metawheel.model import Cell, Omission, Platform, Released, UpstreamFile, Wrapper
+from metawheel.reissue import settle
 from metawheel.tags import PythonTag, cell_key, guards, intersect, marker, partition
 
 FLAVOURS = ("pinned", "direct")
@@ -40,22 +41,27 @@ def plan(
     *,
     flavour: str = "pinned",
     allow_unhashed: bool = False,
+    released: Mapping[str, Sequence[Released]] | None = None,
 ) -> Plan:
-    """Plan all wrappers; `ledgers` maps a family's name to its files. Raises FamilyError on names claimed twice."""
+    """Plan all wrappers; `ledgers` maps a family's name to its files, `released` to what was published of it.
+
+    Raises FamilyError on names claimed twice.
+    """
     families = tuple(families)
-    catalogs = [
-        Catalog(family, ledgers[family.name], direct=flavour == "direct", allow_unhashed=allow_unhashed)
+    catalogs = {
+        family.name: Catalog(family, ledgers[family.name], direct=flavour == "direct", allow_unhashed=allow_unhashed)
         for family in families
-    ]
-    labelled = frozenset().union(*(catalog.own_labelled for catalog in catalogs))
+    }
+    labelled = frozenset().union(*(catalog.own_labelled for catalog in catalogs.values()))
     wrappers: list[Wrapper] = []
     omissions: list[Omission] = []
-    for catalog in catalogs:
+    for catalog in catalogs.values():
         planner = _Planner(catalog=catalog, labelled=labelled, flavour=flavour)
         wrappers += planner.run()
         omissions += planner.omissions
     _refuse_shared_names(families, wrappers)
-    order = sorted(wrappers, key=lambda wrapper: (wrapper.name, Version(wrapper.version)))
+    past = {name: [i for i in items if i.flavour == flavour] for name, items in (released or {}).items()}
+    order = sorted(settle(wrappers, past, catalogs), key=lambda wrapper: (wrapper.name, Version(wrapper.version)))
     return Plan(wrappers=tuple(order), omissions=tuple(dict.fromkeys(omissions)))
 
 
@@ -176,6 +182,7 @@ class _Planner:
         return Wrapper(
             name=name,
             version=str(release),
+            release=str(release),
             family=self.family.name,
             flavour=self.flavour,
             view=_view(rule, backend),

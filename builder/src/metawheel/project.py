@@ -23,7 +23,7 @@ def render_project(wrapper: Wrapper) -> Tree:
     """The files of a wrapper's project."""
     return {
         "pyproject.toml": _pyproject(wrapper),
-        "README.md": _readme(wrapper),
+        "README.md": wrapper.readme if wrapper.readme is not None else _readme(wrapper),
         BUILD_HOOK: _template(BUILD_HOOK),
         "LICENSE": _template("LICENSE"),
     }

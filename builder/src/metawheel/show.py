@@ -57,10 +57,11 @@ def find(plan: Plan, wanted: str) -> Shown:
     version = next((v for v in {**emitted, **dict.fromkeys(omitted)} if Version(v) == Version(asked)), asked)
     if version not in emitted and version not in omitted:
         raise UnknownName(f"{name} has no version {version}; upstream has {', '.join(there)}")
+    release = emitted[version].release if version in emitted else version
     return Shown(
         name=name,
         version=version,
         wrapper=emitted.get(version),
         versions=versions,
-        omissions=tuple(o for o in plan.omissions if (o.wrapper, o.version) == (name, version)),
+        omissions=tuple(o for o in plan.omissions if (o.wrapper, o.version) == (name, release)),
     )

@@ -7,7 +7,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,40 @@ from metawheel.swap import Stage
 from metawheel.upstream.http import Mirror, mirrored
 
 MANIFEST = "metawheel.json"
-FORMAT = 1
+FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteWrapper:
+    """One version of a wrapper as a site has it."""
+
+    name: str
+    version: str
+    release: str
+    family: str
+    flavour: str
+    view: str | None
+    summary: str
+    requires: tuple[str, ...]
+    extras: tuple[tuple[str, tuple[str, ...]], ...]
+    requires_python: str
+    wheels: tuple[str, ...]
+    yanked: str | None
+    reissued: str | None
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}=={self.version}"
+
+    @classmethod
+    def of(cls, wrapper: Wrapper) -> SiteWrapper:
+        return cls(**{item.name: getattr(wrapper, item.name) for item in fields(cls)})
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> SiteWrapper:
+        extras = tuple((extra, tuple(lines)) for extra, lines in facts.pop("extras"))
+        requires, wheels = (tuple(facts.pop(key)) for key in ("requires", "wheels"))
+        return cls(extras=extras, requires=requires, wheels=wheels, **facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +59,7 @@ class Manifest:
     """What a site says of itself: enough to tell it is ours, what it was made from and what it holds."""
 
     inputs: str  # sha256 over all that the site was made from
+    wrappers: Sequence[SiteWrapper] = ()
     wheels: Mapping[str, Artifact] = field(default_factory=dict)
     projects: Mapping[str, str] = field(default_factory=dict)  # wheel → sha256 of the project it was built from
     pages: Mapping[str, str] = field(default_factory=dict)  # path → sha256
@@ -43,6 +77,7 @@ class Manifest:
             data: dict[str, Any] = json.loads(path.read_bytes())
             if data.pop("site") != FORMAT:
                 raise OutputError(f"{site}: was built by another version of metawheel; remove it, or build elsewhere")
+            data["wrappers"] = [SiteWrapper.from_json(facts) for facts in data["wrappers"]]
             data["wheels"] = {name: Artifact(**facts) for name, facts in data["wheels"].items()}
             return cls(**data)
         except (FileNotFoundError, NotADirectoryError):

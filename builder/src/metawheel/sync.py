@@ -6,13 +6,13 @@ import csv
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from metawheel import ledger
-from metawheel.errors import FamilyError, MetawheelError, OutputError, SourceError, UpstreamAlarm
+from metawheel import ledger, released
+from metawheel.errors import FamilyError, LedgerError, MetawheelError, OutputError, SourceError, UpstreamAlarm
 from metawheel.family import HASHES_FILE, Family
 from metawheel.headline import write_headlines
 from metawheel.ledger import Change
@@ -51,7 +51,58 @@ class Synced:
         )
 
 
-def fetch_pages(families: Iterable[Family], fetcher: Fetcher, progress: Progress) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRun:
+    """What a sync did, or would do, to all families asked for."""
+
+    results: tuple[Synced, ...]
+    projects: tuple[str, ...] = ()  # files of the family folders' projects that differ
+    failures: tuple[Synced, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.projects) or any(result.changed for result in self.results)
+
+    @property
+    def exit_code(self) -> int:
+        return max((failure.error.exit_code for failure in self.failures if failure.error is not None), default=0)
+
+
+def sync_all(
+    families: Sequence[Family],
+    every: Iterable[Family],
+    fetcher: Fetcher,
+    today: str,
+    *,
+    pages: Progress = lambda done, total: None,
+    ledgers: Progress = lambda done, total: None,
+    on_bytes: Callable[[str, int, int | None], None] | None = None,
+    write: bool = True,
+) -> SyncRun:
+    """Sync some families' ledgers, then bring the projects in the folders of `every` family up to date.
+
+    With `on_bytes`, files without sha256 are downloaded, too. A family that fails keeps its ledger; the others go on.
+    """
+    _fetch_pages(families, fetcher, pages)
+    results = []
+    for number, family in enumerate(families, start=1):
+        results.append(sync_family(family, fetcher, today, write=write))
+        ledgers(number, len(families))
+    if on_bytes is not None:
+        for number, family in enumerate(families):
+            if results[number].error is None:
+                results[number] = results[number].and_then(hash_missing_of(family, fetcher, on_bytes))
+    failures = [result for result in results if result.error is not None]
+    projects: list[str] = []
+    try:
+        projects = update_headlines(every, write=write)
+    except LedgerError as error:
+        if not failures:
+            failures.append(Synced(family="the family folders' projects", error=error))
+    return SyncRun(results=tuple(results), projects=tuple(projects), failures=tuple(failures))
+
+
+def _fetch_pages(families: Iterable[Family], fetcher: Fetcher, progress: Progress) -> None:
     """Fetch all pages at once; what fails is met again, by its own family, when that reads it."""
     urls = list(dict.fromkeys(url for family in families for url in addresses(family)))
     with threads(PARALLEL_PAGES) as pool:
@@ -144,7 +195,8 @@ def update_headlines(families: Iterable[Family], *, write: bool = True) -> list[
     families = tuple(families)
     if not all(family.ledger_path.exists() for family in families):
         return []
-    planned = plan(families, {family.name: ledger.load(family.ledger_path) for family in families})
+    ledgers = {family.name: ledger.load(family.ledger_path) for family in families}
+    planned = plan(families, ledgers, released={family.name: released.load(family) for family in families})
     return write_headlines(families, planned, write=write)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,8 +77,12 @@ def fetcher_of(mirror: list[str] | None, *, patient: bool = True) -> Fetcher:
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Any]:
-    """A progress bar on a terminal, nothing in a pipe; gives a function of (done, total)."""
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal, nothing in a pipe; gives a function of (done, total).
+
+    It is there from the first call until all is done, so that the bars of stages which follow each other can share a
+    `with`.
+    """
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -86,30 +90,44 @@ def progress_bar(what: str) -> Iterator[Any]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(what, total=None)
+
+    def update(done: int, total: int) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total)
+        if done >= total:
+            bar.stop()
+
+    try:
+        yield update
+    finally:
+        bar.stop()
 
 
 @contextmanager
-def download_bars() -> Iterator[Any]:
+def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
     """A progress bar for each running download on a terminal; gives a function of (name, done, total bytes)."""
     if not sys.stderr.isatty():
         yield lambda name, done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    tasks: dict[str, TaskID] = {}
 
-        def update(name: str, done: int, total: int | None) -> None:
-            if name not in tasks:
-                tasks[name] = bar.add_task(name, total=total)
-            bar.update(tasks[name], completed=done, total=total, visible=total is None or done < total)
+    def update(name: str, done: int, total: int | None) -> None:
+        bar.start()
+        if name not in tasks:
+            tasks[name] = bar.add_task(name, total=total)
+        bar.update(tasks[name], completed=done, total=total, visible=total is None or done < total)
 
+    try:
         yield update
+    finally:
+        bar.stop()
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

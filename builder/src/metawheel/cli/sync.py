@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,7 +26,7 @@ from metawheel.cli.common import (
 if TYPE_CHECKING:
     from metawheel.ledger import Change
     from metawheel.model import Problem
-    from metawheel.sync import Synced
+    from metawheel.sync import SyncRun
 
 
 def sync(
@@ -40,45 +40,35 @@ def sync(
     as_json: Json = False,
 ) -> None:
     """Bring the ledgers up to date with what upstream lists."""
-    from metawheel.errors import LedgerError
-    from metawheel.sync import Synced, fetch_pages, hash_missing_of, sync_family, today, update_headlines
+    from metawheel.sync import sync_all, today
 
     if check and hash_missing:
         raise typer.BadParameter("writes what --check must not", param_hint="--hash-missing")
-    found = families_of(packages, families)
-    fetcher = fetcher_of(mirror)
-    with progress_bar("pages") as progress:
-        fetch_pages(found, fetcher, progress)
-    results = []
-    with progress_bar("families") as progress:
-        for number, family in enumerate(found, start=1):
-            results.append(sync_family(family, fetcher, today(), write=not check))
-            progress(number, len(found))
-    if hash_missing:
-        for number, family in enumerate(found):
-            if results[number].error is None:
-                with download_bars() as on_bytes:
-                    results[number] = results[number].and_then(hash_missing_of(family, fetcher, on_bytes))
-    failures = [result for result in results if result.error is not None]
-    headlines: list[str] = []
-    try:
-        headlines = update_headlines(families_of(packages, None), write=not check)
-    except LedgerError as error:
-        if not failures:
-            failures.append(Synced(family="the family folders' projects", error=error))
-    print_result(sync_json(results, headlines) if as_json else sync_text(results, headlines, check))
-    for failure in failures:
+    with progress_bar("pages") as pages, progress_bar("families") as ledgers, download_bars() as on_bytes:
+        run = sync_all(
+            families_of(packages, families),
+            families_of(packages, None),
+            fetcher_of(mirror),
+            today(),
+            pages=pages,
+            ledgers=ledgers,
+            on_bytes=on_bytes if hash_missing else None,
+            write=not check,
+        )
+    print_result(sync_json(run) if as_json else sync_text(run, check=check))
+    print_failures(run)
+    raise typer.Exit(run.exit_code or int(check and run.changed))
+
+
+def print_failures(run: SyncRun) -> None:
+    for failure in run.failures:
         kept = "" if failure.changed else "; its ledger is as it was"
         print_error(f"{failure.family}: {failure.error}{kept}")
-    code = max((failure.error.exit_code for failure in failures if failure.error is not None), default=0)
-    if code == 0 and check and (headlines or any(result.changed for result in results)):
-        code = 1
-    raise typer.Exit(code)
 
 
-def sync_text(results: Iterable[Synced], headlines: Sequence[str], check: bool) -> str:
+def sync_text(run: SyncRun, *, check: bool = False) -> str:
     lines = []
-    for result in results:
+    for result in run.results:
         if result.error is not None and not result.changes:
             continue
         kinds = Counter(change.kind for change in result.changes)
@@ -88,7 +78,7 @@ def sync_text(results: Iterable[Synced], headlines: Sequence[str], check: bool) 
         lines.append(f"{result.family}: {summary}")
         lines += [f"  {line}" for line in _by_build(result.changes)]
         lines += [f"  not read: {plain(p.item)} ({plain(p.reason)}) on {p.url}" for p in result.problems]
-    lines += [f"{'would write' if check else 'wrote'} {path}" for path in headlines]
+    lines += [f"{'would write' if check else 'wrote'} {path}" for path in run.projects]
     return "\n".join(lines)
 
 
@@ -109,7 +99,7 @@ def _by_build(changes: Iterable[Change]) -> list[str]:
     )
 
 
-def sync_json(results: Iterable[Synced], headlines: Sequence[str]) -> dict[str, Any]:
+def sync_json(run: SyncRun) -> dict[str, Any]:
     return {
         "families": [
             {
@@ -125,9 +115,9 @@ def sync_json(results: Iterable[Synced], headlines: Sequence[str]) -> dict[str, 
                     "message": str(result.error),
                 },
             }
-            for result in results
+            for result in run.results
         ],
-        "projects": list(headlines),
+        "projects": list(run.projects),
     }
 
 
