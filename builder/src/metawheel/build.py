@@ -41,6 +41,7 @@ class Built:
     """What a build did."""
 
     wrappers: tuple[Wrapper, ...] = ()
+    versions: int = 0
     wheels: int = 0
     entry: Entry = NOTHING  # what is new against the last state
     built: int = 0  # wheels that were not taken over from the last state
@@ -74,7 +75,9 @@ def build(
     old = Manifest.load(site)
     inputs = _inputs(families, options)
     if old is not None and old.inputs == inputs and old.is_whole(site) and (not old.incomplete or options.offline):
-        return Built(wheels=len(old.wheels), incomplete=tuple(old.incomplete), unchanged=True)
+        return Built(
+            versions=len(old.wrappers), wheels=len(old.wheels), incomplete=tuple(old.incomplete), unchanged=True
+        )
     planned = make_plan(families, options)
     hosted, pypi_error = _hosted(planned.wrappers, old.hosted if old else {}, options, fetcher)
     jobs, digests = _jobs(planned.wrappers)
@@ -105,6 +108,7 @@ def build(
             stage.complete = True
     return Built(
         wrappers=planned.wrappers,
+        versions=len(planned.wrappers),
         wheels=len(wheels),
         entry=entry,
         built=len(made),

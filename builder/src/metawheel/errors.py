@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from metawheel.publish import Published
 
 
 class MetawheelError(Exception):
@@ -75,3 +78,19 @@ class RelabelError(MetawheelError):
     """A wheel that cannot be relabelled."""
 
     exit_code = 11
+
+
+class PublishError(MetawheelError):
+    """An index that did not take all wrappers; `published` says what it has, once that is known."""
+
+    exit_code = 12
+
+    def __init__(self, message: str, published: Published | None = None) -> None:
+        super().__init__(message)
+        self.published = published
+
+
+class PublishStopped(PublishError):
+    """Ctrl-C while wrappers were uploaded."""
+
+    exit_code = 130

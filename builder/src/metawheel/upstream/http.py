@@ -25,7 +25,7 @@ from metawheel.files import cache_folder
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two bytes
 DEADLINE = 300  # seconds for a whole page
 RETRY_AFTER_MAX = 20  # seconds that a server may ask us to wait
-BODY_LIMIT = 64 * 1024 * 1024  # bytes; the largest page known is below 1 MiB
+BODY_LIMIT = 16 * 1024 * 1024  # bytes; the largest page known is below 1 MiB
 CHUNK = 256 * 1024
 PYPI = "pypi"  # how the command line names PyPI's simple index
 
