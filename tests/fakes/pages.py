@@ -191,11 +191,13 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def torch_links(*versions: str, python: str = "cp311", system: str = "linux_x86_64") -> list[str]:
+def torch_links(
+    *versions: str, project: str = "torch", python: str = "cp311", system: str = "linux_x86_64"
+) -> list[str]:
     """A link with a sha256 for each version, in the folder of its local version label (whl/ itself without one)."""
     links = []
     for version in versions:
-        name = f"torch-{version}-{python}-{python}-{system}.whl"
+        name = f"{project}-{version}-{python}-{python}-{system}.whl"
         folder = version.partition("+")[2]
         links.append(f"{folder}/{name}#sha256={digest(name)}" if folder else f"{name}#sha256={digest(name)}")
     return links

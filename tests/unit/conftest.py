@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.fakes.here import Here, here_in
 from tests.fakes.pages import ONLY_LOOPBACK, PageServer
 
 
@@ -27,3 +29,9 @@ def server() -> Iterator[PageServer]:
     """A loopback server for upstream's pages."""
     with PageServer() as running:
         yield running
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    """A folder of families, an upstream beside it, and the command line in this process."""
+    return here_in(tmp_path, monkeypatch, capsys)

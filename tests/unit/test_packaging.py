@@ -99,5 +99,7 @@ def test_every_stage_imports_nothing_of_a_later_one() -> None:
     for name, forbidden in later.items():
         text = (SOURCE / name).read_text(encoding="utf-8")
         assert not [module for module in forbidden if f"from metawheel.{module}" in text], name
-    printing = {p.relative_to(SOURCE).parts[0] for p in SOURCE.rglob("*.py") if re.search(r"\bprint\(", p.read_text("utf-8"))}
+    printing = {
+        p.relative_to(SOURCE).parts[0] for p in SOURCE.rglob("*.py") if re.search(r"\bprint\(", p.read_text("utf-8"))
+    }
     assert printing <= {"cli"}

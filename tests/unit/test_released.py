@@ -18,7 +18,7 @@ from metawheel.check import check_site
 from metawheel.errors import BuildError, LedgerError, PublishError
 from metawheel.family import Family, load_families
 from metawheel.model import UpstreamFile
-from metawheel.record import record
+from metawheel.publish.record import record
 from metawheel.site import Manifest
 from tests.fakes.ledgers import TORCH, build_site, torch_files, wheel, write_family
 
@@ -124,13 +124,26 @@ def test_a_record_is_read_as_it_was_written_and_a_hand_edit_is_found(tmp_path: P
         _build(tmp_path)
 
 
-def test_a_site_that_contradicts_the_record_is_not_recorded(tmp_path: Path) -> None:
-    _family(tmp_path)
-    old = _build(tmp_path, "old")
+def test_a_site_of_other_ledgers_is_not_recorded(tmp_path: Path) -> None:
+    family = _family(tmp_path)
+    old = _build(tmp_path)
     _family(tmp_path, [*FILES, NEW_CELL])
-    _publish(tmp_path, _build(tmp_path, "new"))
-    with pytest.raises(PublishError, match=r"torch-cu117==1\.13\.1.* released before in other wheels"):
+    with pytest.raises(PublishError, match=r"was not built from the ledger of torch .*--packages"):
         _publish(tmp_path, old)
+    assert released.load(family) == ()
+
+
+def test_a_site_that_contradicts_the_record_is_not_recorded(tmp_path: Path) -> None:
+    family = _family(tmp_path)
+    old = _build(tmp_path)
+    _publish(tmp_path, old)
+    first, *others = released.load(family)
+    path = family.folder / released.RELEASED_FILE
+    path.write_bytes(released.dump([replace(first, wheels=dict.fromkeys(first.wheels, "0" * 64)), *others]))
+    before = path.read_bytes()
+    with pytest.raises(PublishError, match=rf"{first.key} was released before in other wheels"):
+        _publish(tmp_path, old)
+    assert path.read_bytes() == before
 
 
 def test_other_bytes_for_a_released_wheel_stop_the_build_unless_the_old_site_has_them(tmp_path: Path) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from metawheel import cli
 from metawheel.ledger import load
-from tests.fakes import pages as fakes
+from tests.fakes.here import Here
 from tests.fakes.pages import CANONICAL, Answer, PageServer, Ran, digest, page, state, torch_links, write_family
 
 # CacheControl leaves its temporary file of a response that broke off to the garbage collector.
@@ -23,49 +21,6 @@ CUDA = torch_links("2.7.1+cu118", "2.7.1+cu128")
 MAC = torch_links("2.7.1", python="cp311", system="macosx_11_0_arm64")
 VISION = "torchvision-0.22.1+cu128-cp311-cp311-linux_x86_64.whl"
 METADATA = b"Metadata-Version: 2.1\nRequires-Dist: torch==2.7.1\n"
-
-
-@dataclass(frozen=True)
-class Here:
-    """A folder of families, an upstream that is the folder up/ beside it, and the command in this process."""
-
-    packages: Path
-    run: Callable[[list[str]], Ran]
-
-    def upstream(self, links: list[str]) -> None:
-        """Lay down upstream's page of torch."""
-        fakes.write_pages(self.packages.parent / "up", {"torch": page(links)})
-
-    def synced(self, links: list[str]) -> None:
-        """Make the family torch-cuda and sync it once."""
-        write_family(self.packages)
-        self.upstream(links)
-        assert self.sync().code == 0
-
-    def sync(self, *arguments: str, mirror: str = "") -> Ran:
-        """Run `metawheel sync`."""
-        mirror = mirror or f"{CANONICAL}={self.packages.parent / 'up'}"
-        return self.run(["sync", *arguments, "--packages", str(self.packages), "--mirror", mirror])
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Here]:
-    for name, value in (fakes.ONLY_LOOPBACK | {"METAWHEEL_CACHE": str(tmp_path / "cache")}).items():
-        monkeypatch.delenv(name.upper(), raising=False)
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1750000000")
-
-    def run(arguments: list[str]) -> Ran:
-        monkeypatch.setattr("sys.argv", ["metawheel", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert isinstance(caught.value.code, int)
-        return Ran(caught.value.code, out, err)
-
-    yield Here(tmp_path / "packages", run)
-    gc.collect()
 
 
 def names(packages: Path, family: str = "torch-cuda") -> list[str]:

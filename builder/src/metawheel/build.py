@@ -13,14 +13,14 @@ from metawheel import changes, released
 from metawheel.changes import NOTHING, Entry, difference
 from metawheel.errors import BuildError
 from metawheel.family import FAMILY_FILE, Family
-from metawheel.files import has_content
+from metawheel.files import has_content, sha256_of
 from metawheel.ledger import load
 from metawheel.model import Artifact, Omission, Wrapper
 from metawheel.plan import Plan, plan
 from metawheel.project import Tree, render_project
 from metawheel.released import RELEASED_FILE
 from metawheel.site import HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
-from metawheel.swap import staged
+from metawheel.swap import staged, tidy
 from metawheel.upstream.hosted import find_hosted
 from metawheel.upstream.http import Fetcher, Mirror
 from metawheel.wheels import Job, build_wheels, write_project
@@ -72,6 +72,7 @@ def build(
     progress: Callable[[int, int], None],
 ) -> Built:
     """Build a site; offline, but for the addresses of files that PyPI hosts. Raises MetawheelError."""
+    tidy(site)
     old = Manifest.load(site)
     inputs = _inputs(families, options)
     if old is not None and old.inputs == inputs and old.is_whole(site) and (not old.incomplete or options.offline):
@@ -95,6 +96,7 @@ def build(
         pages |= changes.render(history)
         new = Manifest(
             inputs=inputs,
+            ledgers={family.name: sha256_of(family.ledger_path) for family in families},
             wrappers=wrappers,
             wheels=wheels,
             projects=digests,
@@ -138,8 +140,7 @@ def _inputs(families: Iterable[Family], options: Options) -> str:
     digest.update(json.dumps(facts).encode())
     for family in sorted(families, key=lambda family: family.name):
         for path in (family.folder / FAMILY_FILE, family.ledger_path, family.folder / RELEASED_FILE):
-            content = path.read_bytes() if path.exists() else b""
-            digest.update(f"{family.name} {path.name} {hashlib.sha256(content).hexdigest()}".encode())
+            digest.update(f"{family.name} {path.name} {sha256_of(path)}".encode())
     return digest.hexdigest()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from metawheel.publish import Published
+    from metawheel.publish.upload import Published
 
 
 class MetawheelError(Exception):

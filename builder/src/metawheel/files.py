@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
+from filelock import FileLock, Timeout
 
 from metawheel.errors import OutputError
+
+PATIENCE = 10  # seconds to wait for another run that is writing the same file
 
 
 def cache_folder() -> Path:
@@ -17,25 +23,55 @@ def cache_folder() -> Path:
     return Path(os.environ.get("METAWHEEL_CACHE") or platformdirs.user_cache_dir("metawheel"))
 
 
+@contextmanager
+def alone(path: Path, *, patience: float = 0) -> Iterator[None]:
+    """Hold the lock of a file or folder, kept apart from it; raises OutputError if another run has it."""
+    locks = cache_folder() / "locks"
+    lock = FileLock(locks / hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest())
+    try:
+        locks.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=patience)
+    except Timeout:
+        raise OutputError(f"{path}: another metawheel is writing it; try again when that has ended") from None
+    except OSError as error:
+        raise OutputError(f"{locks}: the cache cannot be written: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def write_atomic(path: Path, content: bytes) -> None:
-    """Replace a file in one step; raises OutputError, and then the old file is as it was."""
-    try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except OSError as error:
-        os.unlink(name)
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
-    except BaseException:  # Ctrl-C: leave nothing behind
-        os.unlink(name)
-        raise
+    """Replace a file in one step; raises OutputError, and then the old file is as it was.
+
+    What a killed run left behind is removed by the next that writes the file.
+    """
+    with alone(path, patience=PATIENCE):
+        name = ""
+        try:
+            for leftover in _leftovers(path):
+                leftover.unlink(missing_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+        finally:  # on Ctrl-C, too, nothing is left behind
+            if name and os.path.exists(name):
+                os.unlink(name)
+
+
+def _leftovers(path: Path) -> list[Path]:
+    return list(path.parent.glob(f".{glob.escape(path.name)}.*.new"))
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's content; of no content where there is no such file. Raises OSError."""
+    return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
 
 
 def has_content(path: Path, sha256: str) -> bool:
@@ -48,8 +84,7 @@ def has_content(path: Path, sha256: str) -> bool:
 
 def write_if_changed(path: Path, content: bytes, *, write: bool = True) -> bool:
     """Whether a file differs from what it should hold; brings it up to date if asked to."""
-    if path.exists() and path.read_bytes() == content:
-        return False
-    if write:
+    differs = not path.exists() or path.read_bytes() != content
+    if write and (differs or _leftovers(path)):
         write_atomic(path, content)
-    return True
+    return differs

@@ -59,6 +59,7 @@ class Manifest:
     """What a site says of itself: enough to tell it is ours, what it was made from and what it holds."""
 
     inputs: str  # sha256 over all that the site was made from
+    ledgers: Mapping[str, str] = field(default_factory=dict)  # family → sha256 of its ledger
     wrappers: Sequence[SiteWrapper] = ()
     wheels: Mapping[str, Artifact] = field(default_factory=dict)
     projects: Mapping[str, str] = field(default_factory=dict)  # wheel → sha256 of the project it was built from
@@ -74,20 +75,26 @@ class Manifest:
         """The manifest of a site; None where there is no site yet. Raises OutputError on a folder that is not ours."""
         path = site / MANIFEST
         try:
-            data: dict[str, Any] = json.loads(path.read_bytes())
-            if data.pop("site") != FORMAT:
-                raise OutputError(f"{site}: was built by another version of metawheel; remove it, or build elsewhere")
-            data["wrappers"] = [SiteWrapper.from_json(facts) for facts in data["wrappers"]]
-            data["wheels"] = {name: Artifact(**facts) for name, facts in data["wheels"].items()}
-            return cls(**data)
+            return cls.parse(path.read_bytes(), f"{path}", f"remove {site} and build again")
         except (FileNotFoundError, NotADirectoryError):
             if (site.is_dir() and not any(site.iterdir())) or not os.path.lexists(site):
                 return None
             raise OutputError(f"{site}: is not a site of metawheel, and is not overwritten; name another") from None
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise OutputError(f"{path}: cannot be read; remove {site} and build again") from None
         except OSError as error:
             raise OutputError(f"{path}: cannot be read: {error.strerror}") from error
+
+    @classmethod
+    def parse(cls, content: bytes, where: str, advice: str) -> Manifest:
+        """A manifest's content; `where` and `advice` are for the OutputError that it raises."""
+        try:
+            data: dict[str, Any] = json.loads(content)
+            if data.pop("site") != FORMAT:
+                raise OutputError(f"{where}: was written by another version of metawheel; {advice}")
+            data["wrappers"] = [SiteWrapper.from_json(facts) for facts in data["wrappers"]]
+            data["wheels"] = {name: Artifact(**facts) for name, facts in data["wheels"].items()}
+            return cls(**data)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise OutputError(f"{where}: cannot be read; {advice}") from None
 
     def is_whole(self, site: Path) -> bool:
         """Whether every file is there with its size; contents are `metawheel check`'s business."""

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
+import glob
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from metawheel.errors import OutputError
-from metawheel.files import cache_folder, has_content
+from metawheel.files import alone, has_content
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _RENAME_SWAP = 2  # sys/stdio.h of macOS
+_OLD = "-old"
 
 
 class Stage:
@@ -34,7 +33,10 @@ class Stage:
 
     def _place(self, path: str) -> Path:
         place = self._folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
+        for folder in reversed(place.relative_to(self._folder).parents[:-1]):
+            # Readable for a web server, whatever the umask.
+            (self._folder / folder).mkdir(exist_ok=True)
+            (self._folder / folder).chmod(0o755)
         return place
 
     def keep(self, path: str, sha256: str) -> bool:
@@ -67,13 +69,11 @@ def staged(folder: Path) -> Iterator[Stage]:
     disk says no, or another run is at work on the folder.
     """
     folder = Path(os.path.realpath(folder))
-    prefix = f".{folder.name}.new-"
-    with _alone(folder):
+    with alone(folder):
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            for leftover in folder.parent.glob(f"{prefix}*"):
-                shutil.rmtree(leftover, ignore_errors=True)
-            place = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+            _clear(folder)
+            place = Path(tempfile.mkdtemp(prefix=f".{folder.name}.new-", dir=folder.parent))
         except OSError as error:
             raise OutputError(f"{folder}: cannot be written: {error.strerror}") from error
         try:
@@ -89,22 +89,28 @@ def staged(folder: Path) -> Iterator[Stage]:
             shutil.rmtree(place, ignore_errors=True)
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock, kept apart from it; raises OutputError if another run has it."""
-    locks = cache_folder() / "locks"
-    lock = FileLock(locks / hashlib.sha256(os.fsencode(folder)).hexdigest())
-    try:
-        locks.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise OutputError(f"{folder}: another metawheel is writing it; try again when that has ended") from None
-    except OSError as error:
-        raise OutputError(f"{locks}: the cache cannot be written: {error.strerror}") from error
-    try:
-        yield
-    finally:
-        lock.release()
+def tidy(folder: Path) -> None:
+    """Clear away what a killed run left beside a folder; not while another run is at work on it.
+
+    For whoever looks at the folder's state before it lays down the next.
+    """
+    folder = Path(os.path.realpath(folder))
+    if _leftovers(folder):
+        with suppress(OutputError), alone(folder):
+            _clear(folder)
+
+
+def _leftovers(folder: Path) -> list[Path]:
+    return list(folder.parent.glob(f".{glob.escape(folder.name)}.new-*"))
+
+
+def _clear(folder: Path) -> None:
+    for leftover in _leftovers(folder):
+        # Killed where folders cannot be exchanged, between the two steps that do it there.
+        if leftover.name.endswith(_OLD) and not folder.exists():
+            os.rename(leftover, folder)
+        else:
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _replace(new: Path, folder: Path) -> None:
@@ -112,7 +118,7 @@ def _replace(new: Path, folder: Path) -> None:
     if not folder.exists():
         os.rename(new, folder)
     elif not _exchange(new, folder):
-        old = new.with_name(f"{new.name}-old")
+        old = new.with_name(f"{new.name}{_OLD}")
         os.rename(folder, old)
         os.rename(new, folder)
         shutil.rmtree(old, ignore_errors=True)

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -72,7 +73,16 @@ def _without_interruption() -> Iterator[None]:
 
 def _start() -> None:
     os.environ["SOURCE_DATE_EPOCH"] = SOURCE_DATE_EPOCH
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     import hatchling.build  # noqa: F401  paid once a worker
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot end its workers, and they would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _build(job: Job, folder: str) -> list[Artifact]:

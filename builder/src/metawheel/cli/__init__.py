@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from metawheel import __version__
-from metawheel.cli import build, check, relabel, show, sync
+from metawheel.cli import build, check, publish, regenerate, relabel, show, sync
 from metawheel.cli.common import print_error
 from metawheel.errors import MetawheelError
 
@@ -60,5 +60,13 @@ def _options(
     pass
 
 
-for command in (sync.sync, build.build, relabel.relabel, show.show, check.check):
+for command in (
+    sync.sync,
+    build.build,
+    check.check,
+    publish.publish,
+    regenerate.regenerate,
+    show.show,
+    relabel.relabel,
+):
     app.command()(command)

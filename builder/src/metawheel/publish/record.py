@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from packaging.metadata import parse_email
 
 from metawheel.errors import OutputError, PublishError
 from metawheel.family import Family
+from metawheel.files import sha256_of
 from metawheel.model import Released
 from metawheel.released import add, load
 from metawheel.site import Manifest, SiteWrapper
 
 
-def contradictions(manifest: Manifest, known: Mapping[str, Iterable[Released]]) -> list[str]:
-    """The wrappers of a site that were released before in other wheels; `known` maps a family's name to its record."""
-    before = {(item.flavour, item.key): item.wheels for items in known.values() for item in items}
-    return [
+def refuse_contradictions(site: Path, families: Iterable[Family]) -> None:
+    """Raise PublishError where a site was built from other ledgers, or has a released wrapper in other wheels."""
+    families = tuple(families)
+    manifest = _manifest(site)
+    ledgers = {family.name: sha256_of(family.ledger_path) for family in families}
+    if others := sorted(name for name, sha256 in manifest.ledgers.items() if ledgers.get(name) != sha256):
+        raise PublishError(
+            f"{site}: was not built from the ledger of {', '.join(others)} as it is here, so that what is published "
+            "could not be recorded; build the site again, or name the folder of its families (--packages)"
+        )
+    before = {(item.flavour, item.key): item.wheels for family in families for item in load(family)}
+    wrong = [
         wrapper.key
         for wrapper in manifest.wrappers
         if before.get((wrapper.flavour, wrapper.key), wheels := _digests(manifest, wrapper)) != wheels
     ]
+    if wrong:
+        raise PublishError(f"{site}: {', '.join(wrong)} was released before in other wheels; build the site again")
 
 
 def record(families: Iterable[Family], site: Path, published: Iterable[str]) -> list[str]:
@@ -30,21 +41,17 @@ def record(families: Iterable[Family], site: Path, published: Iterable[str]) -> 
     A wrapper counts as released with its first published wheel. Raises PublishError where the record knows it with
     other wheels, and then writes nothing.
     """
-    manifest = Manifest.load(site)
+    families = tuple(families)
+    refuse_contradictions(site, families)
+    manifest = _manifest(site)
     published = set(published)
-    by_name = {family.name: family for family in families}
-    known = {name: load(family) for name, family in by_name.items()}
-    if manifest is None:
-        raise OutputError(f"{site}: is not a site of metawheel")
-    if wrong := contradictions(manifest, known):
-        raise PublishError(f"{site}: {', '.join(wrong)} was released before in other wheels; build the site again")
     new: list[str] = []
-    for name, family in by_name.items():
-        there = {(item.flavour, item.key) for item in known[name]}
+    for family in families:
+        there = {(item.flavour, item.key) for item in load(family)}
         added = [
             _released(site, manifest, wrapper)
             for wrapper in manifest.wrappers
-            if wrapper.family == name
+            if wrapper.family == family.name
             and (wrapper.flavour, wrapper.key) not in there
             and not published.isdisjoint(wrapper.wheels)
         ]
@@ -52,6 +59,13 @@ def record(families: Iterable[Family], site: Path, published: Iterable[str]) -> 
             add(family, added)
             new += [item.key for item in added]
     return new
+
+
+def _manifest(site: Path) -> Manifest:
+    manifest = Manifest.load(site)
+    if manifest is None:
+        raise OutputError(f"{site}: is not a site of metawheel; `metawheel build -o {site}` makes one")
+    return manifest
 
 
 def _digests(manifest: Manifest, wrapper: SiteWrapper) -> dict[str, str]:

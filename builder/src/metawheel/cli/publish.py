@@ -1,0 +1,241 @@
+"""`metawheel publish`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from metawheel.cli.common import Json, Packages, families_of, plain, print_result, print_warning, progress_bar
+
+if TYPE_CHECKING:
+    from metawheel.errors import PublishError
+    from metawheel.family import Family
+    from metawheel.publish.deliver import Delivered
+    from metawheel.publish.upload import Published
+
+
+RepositoryUrl = Annotated[str | None, typer.Option(help="Upload URL of an index, as for twine.", show_default=False)]
+Repository = Annotated[
+    str | None, typer.Option(help="Section of ~/.pypirc that names an index, as for twine.", show_default=False)
+]
+ConfigFile = Annotated[Path | None, typer.Option(help="Instead of ~/.pypirc.", show_default=False)]
+Server = Annotated[
+    str | None, typer.Option(help="Which server it is, where its URL does not tell.", show_default=False)
+]
+IndexUrl = Annotated[str | None, typer.Option(help="Its simple index, where that lies elsewhere.", show_default=False)]
+ToFolder = Annotated[Path | None, typer.Option(help="Copy the whole site to this folder instead.", show_default=False)]
+ToStore = Annotated[
+    str | None, typer.Option(metavar="s3://BUCKET/PREFIX", help="Or to this S3-compatible store.", show_default=False)
+]
+EndpointUrl = Annotated[str | None, typer.Option(help="Address of that store.", show_default=False)]
+FolderKeys = Annotated[
+    bool, typer.Option(help="Write each page under a key that ends in a slash too, which MinIO refuses.")
+]
+AllowRemoval = Annotated[
+    bool, typer.Option("--allow-removal", help="Take published wheels that SITE lacks off the folder or store.")
+]
+Record = Annotated[bool, typer.Option(help="Note what was published in packages/*/released.jsonl.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a site is to be published."""
+
+    repository_url: str | None = None
+    repository: str | None = None
+    config_file: Path | None = None
+    server: str | None = None
+    index_url: str | None = None
+    folder: Path | None = None
+    store: str | None = None
+    endpoint_url: str | None = None
+    folder_keys: bool = True
+    allow_removal: bool = False
+
+    @property
+    def named(self) -> int:
+        """In how many ways it is named."""
+        return sum(item is not None for item in (self.repository_url or self.repository, self.folder, self.store))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What publishing came to: for people, for programs, and the failure that ended it."""
+
+    text: str
+    data: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+    error: PublishError | None = None
+
+
+def publish(
+    site: Annotated[Path, typer.Argument(metavar="SITE")],
+    repository_url: RepositoryUrl = None,
+    repository: Repository = None,
+    config_file: ConfigFile = None,
+    server: Server = None,
+    index_url: IndexUrl = None,
+    to_folder: ToFolder = None,
+    to_store: ToStore = None,
+    endpoint_url: EndpointUrl = None,
+    folder_keys: FolderKeys = True,
+    allow_removal: AllowRemoval = False,
+    record: Record = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Look at the index, upload nothing.")] = False,
+    packages: Packages = None,
+    as_json: Json = False,
+) -> None:
+    """Publish a site: upload its wrappers to an index, or copy it to a folder or a store.
+
+    User name and password come from where twine has them: TWINE_USERNAME and TWINE_PASSWORD, ~/.pypirc, the keyring.
+    METAWHEEL_TIMEOUT sets how many seconds an index may take to answer.
+    """
+    target = Target(
+        repository_url=repository_url,
+        repository=repository,
+        config_file=config_file,
+        server=server,
+        index_url=index_url,
+        folder=to_folder,
+        store=to_store,
+        endpoint_url=endpoint_url,
+        folder_keys=folder_keys,
+        allow_removal=allow_removal,
+    )
+    if target.named > 1:
+        raise typer.BadParameter("an index, --to-folder and --to-store are three ways to publish; name one")
+    if not target.named and not (os.environ.get("TWINE_REPOSITORY_URL") or os.environ.get("TWINE_REPOSITORY")):
+        raise typer.BadParameter("say where to: --repository-url, --repository, --to-folder or --to-store")
+    if dry_run and (to_folder is not None or to_store is not None):
+        raise typer.BadParameter("only uploads to an index can be tried", param_hint="--dry-run")
+    families = families_of(packages, None) if record else None
+    sent = send(site, target, families, dry_run=dry_run, quiet=as_json)
+    if as_json or sent.error is None:
+        print_result(sent.data if as_json else sent.text)
+    for warning in sent.warnings:
+        print_warning(plain(warning))
+    if sent.error is not None:
+        raise sent.error
+
+
+def send(
+    site: Path, target: Target, families: Sequence[Family] | None, *, dry_run: bool = False, quiet: bool = False
+) -> Sent:
+    """Publish a site and note what was published in the families' records; without families nothing is noted.
+
+    Raises PublishError where the record has other wheels for a wrapper of the site.
+    """
+    from metawheel.publish.record import record, refuse_contradictions
+
+    if families is not None:
+        refuse_contradictions(site, families)
+    if target.folder is not None or target.store is not None:
+        sent, there = _deliver(site, target)
+    else:
+        sent, there = _upload(site, target, dry_run=dry_run, quiet=quiet)
+    if families is not None and there and not dry_run:
+        record(families, site, there)
+    return sent
+
+
+def _deliver(site: Path, target: Target) -> tuple[Sent, list[str]]:
+    from metawheel.publish.deliver import to_folder, to_store
+
+    if target.folder is not None:
+        delivered = to_folder(site, target.folder, allow_removal=target.allow_removal)
+    else:
+        with progress_bar("files") as progress:
+            delivered = to_store(
+                site,
+                target.store or "",
+                progress,
+                endpoint_url=target.endpoint_url,
+                allow_removal=target.allow_removal,
+                folder_keys=target.folder_keys,
+            )
+    where = str(target.folder or target.store)
+    wheels = [path.name for path in (site / "files").glob("*.whl")]
+    return Sent(text=delivered_text(delivered, where), data=delivered_json(delivered, where)), wheels
+
+
+def _upload(site: Path, target: Target, *, dry_run: bool, quiet: bool) -> tuple[Sent, list[str]]:
+    """Upload to an index; also returns the wheels that the index has now, be the run broken off."""
+    from metawheel.errors import PublishError
+    from metawheel.publish.login import Destination
+    from metawheel.publish.upload import publish as publish_all
+
+    destination = Destination(
+        repository=target.repository,
+        repository_url=target.repository_url,
+        config_file=str(target.config_file) if target.config_file is not None else None,
+        server=target.server,
+        index_url=target.index_url,
+    )
+    error: PublishError | None = None
+    try:
+        with progress_bar("wheels") as progress:
+            published: Published | None = publish_all(
+                site,
+                destination,
+                dry_run=dry_run,
+                progress=progress,
+                uploaded=lambda name: None if quiet else typer.echo(f"uploaded {name}"),
+            )
+    except PublishError as failure:
+        error, published = failure, failure.published
+    there = [*published.uploaded, *published.same] if published is not None else []
+    sent = Sent(
+        text=published_text(published, dry_run=dry_run) if published is not None else "",
+        data=published_json(published, str(error) if error is not None else None),
+        warnings=published.warnings if published is not None else (),
+        error=error,
+    )
+    return sent, there
+
+
+def published_text(published: Published, *, dry_run: bool) -> str:
+    lines = [f"would upload {name}" for name in published.missing] if dry_run else []
+    lines += [f"left out {name}: yanked" for name in published.yanked]
+    count = len(published.missing) if dry_run else len(published.uploaded)
+    same = f"{len(published.same)} there already, the same"
+    lines.append(f"{published.url}: {count} wheels {'to upload' if dry_run else 'uploaded'}, {same}")
+    return "\n".join(lines)
+
+
+def published_json(published: Published | None, error: str | None = None) -> dict[str, Any]:
+    """`missing` is what is to be uploaded still: with --dry-run, or after a break."""
+    from metawheel.publish.upload import Published
+
+    found = published or Published()
+    return {
+        "url": found.url or None,
+        "index": found.index or None,
+        "server": found.server or None,
+        "replaces": found.replaces or None,
+        "uploaded": list(found.uploaded),
+        "same": list(found.same),
+        "missing": list(found.missing),
+        "yanked": list(found.yanked),
+        "conflicts": [{"file": conflict.filename, "what": conflict.what} for conflict in found.conflicts],
+        "warnings": list(found.warnings),
+        "error": error,
+    }
+
+
+def delivered_text(delivered: Delivered, target: str) -> str:
+    written, removed = len(delivered.written), len(delivered.removed)
+    return f"{target}: {written} files written, {removed} removed, {delivered.unchanged} as before"
+
+
+def delivered_json(delivered: Delivered, target: str) -> dict[str, Any]:
+    return {
+        "destination": target,
+        "written": list(delivered.written),
+        "removed": list(delivered.removed),
+        "unchanged": delivered.unchanged,
+    }
