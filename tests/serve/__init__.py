@@ -1,0 +1,1 @@
+"""Tests of `metawheel serve` and of static hosting: real servers on loopback."""
