@@ -15,6 +15,7 @@ from tests.clients.locks import Lock, read_lock
 from tests.clients.projects import PoetrySource, UvIndex, poetry_project, uv_project
 from tests.clients.projects_other import poetry1_project
 from tests.clients.scenarios import Scenario
+from tests.clients.targets import Target
 from tests.clients.worlds import Traffic, World
 
 Done = subprocess.CompletedProcess[str]
@@ -35,6 +36,11 @@ class Locking:
         return (self.world.strangers if self.scenario.stranger else self.world.pypi).simple
 
     @property
+    def proxy(self) -> str:
+        """One index that puts ours before PyPI."""
+        return self.world.proxy.simple("strangers" if self.scenario.stranger else "pypi")
+
+    @property
     def ours(self) -> str:
         """Our index: the merged one, or the view of the wrapper's backend."""
         view = self.scenario.project.wrappers[0].partition("-")[2]
@@ -46,27 +52,39 @@ class Locking:
 
     @property
     def python(self) -> Path:
-        return require_interpreter(self.scenario.project.python)
+        return require_interpreter(self.first_python)
 
     @property
-    def next_python(self) -> str:
-        """The first Python that the project does not take."""
-        return f"3.{self.scenario.project.targets[0].version_info[1] + 1}"
+    def first_python(self) -> str:
+        """The first Python that the project takes, on which the client runs."""
+        return self.scenario.runs_on or self.scenario.project.python
+
+    @property
+    def requires_python(self) -> str:
+        """The Pythons that the project takes."""
+        return f">={self.first_python},<3.{self.scenario.project.targets[0].version_info[1] + 1}"
 
     def run(self, client: str, args: Sequence[str], env: Mapping[str, str] | None = None) -> Done:
         """Run a client, whatever its exit status."""
-        return envs.run(
-            client, args, cwd=self.folder, env=env, python=self.python, interpreters=[self.python], status=None
-        )
+        own = self.python if envs.CLIENTS[client].in_project else None
+        return envs.run(client, args, cwd=self.folder, env=env, python=own, interpreters=[self.python], status=None)
 
 
 @dataclass(frozen=True)
 class Result:
-    """The lock for each target by name, None where the client refused, and what it said last."""
+    """The lock for each target by name, None where the client refused, and what it said last.
+
+    Where a client locks each extra or group apart, the names are `target extra`.
+    """
 
     locks: Mapping[str, Lock | None]
     said: str = ""
     traffic: Traffic | None = None  # of locking, where the driver did more than that
+
+    def lock_for(self, target: Target, used: str) -> Lock | None:
+        """The lock for a target and the extra or group that is used."""
+        apart = f"{target.name} {used}"
+        return self.locks[apart if apart in self.locks else target.name]
 
 
 def everywhere(locking: Locking, done: Done, lock: str) -> Result:
@@ -91,8 +109,9 @@ def uv(locking: Locking) -> Result:
         locking.requires,
         indexes,
         pins=dict.fromkeys(project.wrappers, "metawheel") if explicit else None,
-        requires_python=f"=={project.python}.*",
+        requires_python=locking.requires_python,
         optional=project.optional,
+        groups=project.groups,
         strategy="unsafe-best-match" if locking.layout == "best-match" else None,
     )
     return everywhere(locking, locking.run("uv", ["lock", "--python", str(locking.python)]), "uv.lock")
@@ -109,19 +128,19 @@ def poetry(locking: Locking) -> Result:
     pypi = PoetrySource("stand-in", locking.pypi, "supplemental" if locking.layout == "primary" else "primary")
     sources = [ours] if locking.layout == "only" else [ours, pypi]
     pins = {} if locking.layout in {"primary", "only", "unnamed"} else dict.fromkeys(project.wrappers, "metawheel")
-    requires_python = f">={project.python},<{locking.next_python}"
     if locking.scenario.client == "poetry":
         poetry_project(
             locking.folder,
             locking.requires,
             sources,
             pins=pins,
-            requires_python=requires_python,
+            requires_python=locking.requires_python,
             optional=project.optional,
+            groups=project.groups,
         )
         regenerate = ["--regenerate"] * (locking.layout == "regenerate")
         return everywhere(locking, locking.run("poetry", ["lock", *regenerate]), "poetry.lock")
-    poetry1_project(locking.folder, locking.requires, sources, pins=pins, requires_python=requires_python)
+    poetry1_project(locking.folder, locking.requires, sources, pins=pins, requires_python=locking.requires_python)
     done = locking.run("poetry-1.8", ["lock", "--no-update"])
     texts = [(locking.folder / name).read_text(encoding="utf-8") for name in ("poetry.lock", "pyproject.toml")]
     lock = PoetryLock(*texts, as_installed=True)

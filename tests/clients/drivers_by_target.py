@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from tests.clients import elsewhere, envs
@@ -25,32 +26,35 @@ WRAPPED = ("torch", "torchvision", "torchaudio", "jaxlib")
 
 
 def pdm(locking: Locking) -> Result:
-    """Lock with PDM: a lock for each target, one that they are appended to, or one for all at once (`universal`)."""
+    """Lock with PDM: a lock for each target (and extra, `each`), one that they are appended to, or one for all."""
     project = locking.scenario.project
     only = () if locking.layout == "ordinary" else (*project.wrappers, *WRAPPED)
     sources = [PdmSource("metawheel", locking.ours, only)]
-    if locking.layout != "only":
-        sources.append(PdmSource("pypi", locking.pypi))
+    sources.append(PdmSource("pypi", locking.pypi))
     pdm_project(
         locking.folder,
         locking.requires,
         sources,
-        requires_python=f"=={project.python}.*",
+        requires_python=locking.requires_python,
         optional=project.optional,
+        groups=project.groups,
     )
-    every = ["-G", ":all"] if project.optional else []
-    if locking.layout in {"universal", "only"}:
+    every = ["-G", ":all"] if project.alternatives else []
+    if locking.layout == "universal":
         return everywhere(locking, locking.run("pdm", ["lock", *every], PDM_ENV), "pdm.lock")
     if locking.layout == "appended":
         return _pdm_appended(locking)
+    wanted = {"": every}
+    if locking.layout == "each":
+        wanted = {f" {name}": ["-G", name] for name in project.alternatives}
     locks: dict[str, Lock | None] = {}
     said = ""
-    for target in project.targets:
-        done = locking.run(
-            "pdm", ["lock", *every, "--platform", PDM_PLATFORMS[target.name], "-L", "lock.toml"], PDM_ENV
-        )
+    for target, (suffix, groups) in product(project.targets, wanted.items()):
+        arguments = ["lock", *groups, "--platform", PDM_PLATFORMS[target.name], "-L", "lock.toml"]
+        done = locking.run("pdm", arguments, PDM_ENV)
         path = locking.folder / "lock.toml"
-        locks[target.name] = PdmLock(path.read_text(encoding="utf-8")) if done.returncode == 0 else None
+        lock = PdmLock(path.read_text(encoding="utf-8")) if done.returncode == 0 else None
+        locks[target.name + suffix] = lock
         said += (done.stdout + done.stderr) * bool(done.returncode)
         path.unlink(missing_ok=True)
     return Result(locks, said)
@@ -91,6 +95,8 @@ def _indexes(locking: Locking) -> list[str]:
             return ["--index-url", locking.ours, "--extra-index-url", locking.pypi]
         case "only":
             return ["--index-url", locking.ours]
+        case "proxy":
+            return ["--index-url", locking.proxy]
     return ["--index-url", locking.pypi, "--extra-index-url", locking.ours]
 
 
@@ -104,7 +110,8 @@ def pip(locking: Locking) -> Result:
     (locking.folder / "requirements.in").write_text("\n".join(locking.requires) + "\n", encoding="utf-8")
     arguments = ["pip", "compile", "requirements.in", "--universal", "--generate-hashes", "-o", "requirements.txt"]
     indexes = ["--index", locking.ours, "--default-index", locking.pypi]
-    done = locking.run("uv", [*arguments, *indexes, "--python", str(locking.python)])
+    python = ["--python", str(locking.python), "--python-version", locking.scenario.project.python]
+    done = locking.run("uv", [*arguments, *indexes, *python])
     compiled = everywhere(locking, done, "requirements.txt")
     if done.returncode:
         return compiled

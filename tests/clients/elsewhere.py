@@ -17,6 +17,7 @@ CODE = """\
 import importlib
 import json
 import pathlib
+import sys
 
 TARGET = json.loads(pathlib.Path(__file__).with_name("target.json").read_text())
 
@@ -36,7 +37,10 @@ for prefix in ("pip.", "pipenv.patched.pip."):
     tags, packaging = find(prefix + "_internal.utils.compatibility_tags"), find(prefix + "_vendor.packaging.tags")
     if tags is not None and packaging is not None:
         found = [packaging.Tag(*tag) for tag in TARGET["tags"]]
-        tags.get_supported = lambda *args, found=found, **kwargs: list(found)
+        # pipenv has imported much of its pip by now, and each module has the function under its own name.
+        here = tags.get_supported
+        for module in [module for module in sys.modules.values() if getattr(module, "get_supported", None) is here]:
+            module.get_supported = lambda *args, found=found, **kwargs: list(found)
 """
 
 

@@ -30,19 +30,20 @@ class Client:
     name: str
     program: str
     requirements: tuple[str, ...]
+    in_project: bool = False  # runs on the project's own interpreter, not on any
 
 
 CLIENTS: dict[str, Client] = {
     client.name: client
     for client in (
-        Client("pip", "pip", ("pip",)),
-        Client("pip-23", "pip", ("pip>=23.3,<24",)),
+        Client("pip", "pip", ("pip",), in_project=True),
+        Client("pip-23", "pip", ("pip>=23.3,<24",), in_project=True),
         Client("uv", "uv", ("uv",)),
         Client("poetry", "poetry", ("poetry>=2,<3",)),
         Client("poetry-1.8", "poetry", ("poetry>=1.8,<1.9",)),
         Client("pdm", "pdm", ("pdm", "hishel<2")),
-        Client("pipenv", "pipenv", ("pipenv",)),
-        Client("pip-tools", "pip-compile", ("pip-tools",)),
+        Client("pipenv", "pipenv", ("pipenv",), in_project=True),
+        Client("pip-tools", "pip-compile", ("pip-tools",), in_project=True),
     )
 }
 

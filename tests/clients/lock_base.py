@@ -16,6 +16,10 @@ class LockError(AssertionError):
     """A lock that contradicts itself or cannot be read as one."""
 
 
+class AmbiguousLockError(LockError):
+    """A lock that means several versions of one project at once."""
+
+
 @dataclass(frozen=True)
 class Locked:
     """One project as a lock has it for a target."""
@@ -77,7 +81,7 @@ class Lock(ABC):
         found = [item for item in self.active(target, extras=extras, groups=groups) if item.name == wanted]
         if len(found) > 1:
             versions = ", ".join(item.version for item in found)
-            raise LockError(f"{wanted} is locked more than once on {target.name}: {versions}")
+            raise AmbiguousLockError(f"{wanted} is locked more than once on {target.name}: {versions}")
         return found[0] if found else None
 
     def versions(self, name: str, targets: Iterable[Target] = TARGETS) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -53,15 +54,15 @@ class PoetryLock(Lock):
     ) -> tuple[list[dict[str, object]], dict[str, set[str]]]:
         if self._project is None:
             raise LockError("a lock of Poetry 1.x says nothing without its pyproject.toml")
-        waiting = deque(_root_edges(self._project))
+        waiting = deque((name, wanted, scope) for name, wanted in _root_edges(self._project))
         reached: dict[tuple[str, str, str], dict[str, object]] = {}
         found: dict[str, set[str]] = {}
         named: dict[str, set[str]] = {}  # the versions that edges spell out
         while waiting:
-            name, wanted = waiting.popleft()
+            name, wanted, within = waiting.popleft()
             for entry in wanted if isinstance(wanted, list) else [wanted]:
                 edge = entry if isinstance(entry, dict) else {"version": entry}
-                if edge.get("optional") or not scope.fits(text_or_none(edge, "markers")):
+                if edge.get("optional") or not within.fits(text_or_none(edge, "markers")):
                     continue
                 asked = edge.get("extras", [])
                 extras = [str(extra) for extra in asked] if isinstance(asked, list) else []
@@ -75,7 +76,8 @@ class PoetryLock(Lock):
                     if key in reached or version not in allowed.get(name, versions):
                         continue
                     reached[key] = package
-                    waiting.extend(_package_edges(package, extras))
+                    inside = replace(scope, extras=frozenset(extras))
+                    waiting.extend((*edge, inside) for edge in _package_edges(package, extras))
         for name, versions in found.items():
             meant = set() if self._as_installed else versions & named[name]
             if len(versions) > 1:
@@ -140,28 +142,20 @@ def _package_edges(package: Mapping[str, object], asked: Iterable[str]) -> list[
     for name, entry in edges:
         if canonicalize_name(name) in wanted:
             entries = entry if isinstance(entry, list) else [entry]
-            found += [(name, _without_extra(item)) for item in entries]
+            found += [(name, {**item, "optional": False} if isinstance(item, dict) else item) for item in entries]
         else:
             found.append((name, entry))
     return found
-
-
-def _without_extra(entry: object) -> object:
-    if not isinstance(entry, dict):
-        return entry
-    kept = {key: value for key, value in entry.items() if key != "optional"}
-    marker = str(kept.get("markers", ""))
-    parts = [part for part in marker.split(" and ") if "extra ==" not in part]
-    return {**kept, "markers": " and ".join(parts)}
 
 
 def _accepts(constraint: str, version: str) -> bool:
     if constraint == "*":
         return True
     try:
-        return SpecifierSet(_plain(constraint)).contains(version, prereleases=True)
+        parts = [SpecifierSet(_plain(part.strip())) for part in constraint.split("||")]
     except InvalidSpecifier as error:
         raise LockError(f"cannot read the constraint {constraint!r}") from error
+    return any(part.contains(version, prereleases=True) for part in parts)
 
 
 def _plain(constraint: str) -> str:

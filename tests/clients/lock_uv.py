@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
-from tests.clients.lock_base import Lock, Locked, LockError, Scope, table_list, text_or_none
+from tests.clients.lock_base import AmbiguousLockError, Lock, Locked, LockError, Scope, table_list, text_or_none
 from tests.clients.targets import Target
 
 
@@ -31,9 +31,10 @@ class UvLock(Lock):
     def _packages(self, scope: Scope) -> Iterable[Locked]:
         if not scope.target.fits_python(text_or_none(self._data, "requires-python")):
             raise LockError(f"the lock is not made for Python {scope.target.python}")
-        # Where extras exclude each other, uv's markers spell each one with its project's name.
+        # Where extras or groups exclude each other, uv's markers spell each one as an extra with its project's name.
         name = str(self._root["name"])
-        spelled = {f"extra-{len(name)}-{name}-{extra}" for extra in scope.extras}
+        kinds = (("extra", scope.extras), ("group", scope.groups))
+        spelled = {f"{kind}-{len(name)}-{name}-{used}" for kind, found in kinds for used in found}
         scope = replace(scope, extras=scope.extras | spelled)
         waiting = deque(self._root_edges(scope))
         seen: set[tuple[int, str]] = set()
@@ -69,7 +70,7 @@ class UvLock(Lock):
         if len(candidates) > 1:
             candidates = [package for package in candidates if _in_fork(package, target)]
         if len(candidates) != 1:
-            raise LockError(f"{edge['name']} leads to {len(candidates)} packages on {target.name}")
+            raise AmbiguousLockError(f"{edge['name']} leads to {len(candidates)} packages on {target.name}")
         return candidates[0]
 
 

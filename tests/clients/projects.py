@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from packaging.requirements import Requirement
+
 
 @dataclass(frozen=True)
 class PoetrySource:
@@ -36,13 +38,18 @@ def poetry_project(
     pins: Mapping[str, str] | None = None,
     requires_python: str = ">=3.10",
     optional: Mapping[str, Sequence[str]] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
 ) -> Path:
     """Write a Poetry 2 project; `pins` maps a dependency's name to the source it is bound to."""
-    lines = head(dependencies, requires_python, optional)
+    lines = head(dependencies, requires_python, optional, groups)
     lines += ["[tool.poetry]", "package-mode = false", ""]
-    if pins:
-        lines += ["[tool.poetry.dependencies]"]
-        lines += [f"{name} = {{ source = {json.dumps(source)} }}" for name, source in pins.items()]
+    bound = [f"{name} = {{ source = {json.dumps(source)} }}" for name, source in (pins or {}).items()]
+    if bound and not groups:
+        lines += ["[tool.poetry.dependencies]", *bound]
+    for group, named in (groups or {}).items():
+        own = [line for line in bound if any(line.startswith(f"{Requirement(text).name} =") for text in named)]
+        lines += [f"[tool.poetry.group.{group}]", "optional = true", ""]
+        lines += [f"[tool.poetry.group.{group}.dependencies]", *own, ""]
     for source in sources:
         lines += ["", "[[tool.poetry.source]]", f'name = "{source.name}"']
         lines += [f'url = "{source.url}"', f'priority = "{source.priority}"']
@@ -58,16 +65,18 @@ def uv_project(
     environments: Sequence[str] = (),
     requires_python: str = ">=3.10",
     optional: Mapping[str, Sequence[str]] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
     strategy: str | None = None,
 ) -> Path:
-    """Write a uv project; `pins` maps a name to its index, `optional` holds extras of which one is used."""
-    lines = head(dependencies, requires_python, optional)
-    if environments or optional or strategy:
+    """Write a uv project; `pins` maps a name to its index, of `optional` and of `groups` one is used."""
+    lines = head(dependencies, requires_python, optional, groups)
+    exclusive = [("extra", name) for name in optional or ()] + [("group", name) for name in groups or ()]
+    if environments or exclusive or strategy:
         lines += ["[tool.uv]"]
     if environments:
         lines += [f"environments = {json.dumps(list(environments))}"]
-    if optional:
-        lines += [f"conflicts = [[{', '.join(f'{{ extra = {json.dumps(extra)} }}' for extra in optional)}]]"]
+    if exclusive:
+        lines += [f"conflicts = [[{', '.join(f'{{ {kind} = {json.dumps(name)} }}' for kind, name in exclusive)}]]"]
     if strategy:
         lines += [f"index-strategy = {json.dumps(strategy)}"]
     if pins:
@@ -80,7 +89,10 @@ def uv_project(
 
 
 def head(
-    dependencies: Sequence[str], requires_python: str, optional: Mapping[str, Sequence[str]] | None = None
+    dependencies: Sequence[str],
+    requires_python: str,
+    optional: Mapping[str, Sequence[str]] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
     """The lines that every client reads."""
     lines = [
@@ -91,10 +103,11 @@ def head(
         f"dependencies = {json.dumps(list(dependencies), indent=4)}",
         "",
     ]
-    if optional:
-        lines += ["[project.optional-dependencies]"]
-        lines += [f"{extra} = {json.dumps(list(found))}" for extra, found in optional.items()]
-        lines += [""]
+    for table, alternatives in (("project.optional-dependencies", optional), ("dependency-groups", groups)):
+        if alternatives:
+            lines += [f"[{table}]"]
+            lines += [f"{name} = {json.dumps(list(found))}" for name, found in alternatives.items()]
+            lines += [""]
     return lines
 
 

@@ -28,9 +28,10 @@ def pdm_project(
     *,
     requires_python: str,
     optional: Mapping[str, Sequence[str]] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
 ) -> Path:
     """Write a PDM project."""
-    lines = head(dependencies, requires_python, optional)
+    lines = head(dependencies, requires_python, optional, groups)
     for source in sources:
         lines += ["", "[[tool.pdm.source]]", f'name = "{source.name}"', f'url = "{source.url}"', "verify_ssl = false"]
         if source.only:

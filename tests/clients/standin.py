@@ -15,6 +15,7 @@ from metawheel import ledger
 from metawheel.build import Options, make_plan
 from metawheel.family import FAMILY_FILE, LEDGER_FILE, Family, load_families
 from metawheel.model import UpstreamFile
+from tests.clients.envs import describe
 from tests.clients.requirements import facts_of, stand_in
 from tests.fakes.pypi import FakePyPI
 from tests.fakes.upstream import UpstreamServer, local_path
@@ -39,6 +40,8 @@ def build_stand_in_site(
     wrappers: Iterable[str],
     *,
     metadata: bool = True,
+    hashes: bool = True,
+    flavour: str = "pinned",
     padding: int = 0,
     pypi: FakePyPI | None = None,
     relabel: Relabel | None = None,
@@ -46,8 +49,9 @@ def build_stand_in_site(
     """Build a site of some wrappers (NAME==VERSION) from the committed ledgers.
 
     Each upstream wheel they pin is replaced by a stand-in with the true requirement lines: the ledgers of the copy
-    hold its sha256, and the hash of its METADATA where `metadata` says that upstream serves it (PEP 658). Files that
-    PyPI hosts are published on `pypi`; without it the site is built offline, and lacks them.
+    hold its address, its sha256 unless `hashes` is off, and the hash of its METADATA where `metadata` says that
+    upstream serves it (PEP 658). Files that PyPI hosts are published on `pypi`; without it the site is built offline,
+    and lacks them.
     """
     families = load_families(PACKAGES)
     wanted = set(wrappers)
@@ -61,30 +65,33 @@ def build_stand_in_site(
     hosted: dict[str, str] = {}  # one project may be in several families
     for (owner, name), file in pinned.items():
         if file.url is not None:
-            copies[owner].append(_replaced(file, upstream, metadata=metadata, padding=padding))
+            copy = _replaced(file, upstream, metadata=metadata, padding=padding)
+            copies[owner].append(copy if hashes else replace(copy, sha256=None, sha256_from=None))
         elif pypi is not None:
             hosted[name] = hosted.get(name) or _published(file, pypi, padding)
             copies[owner].append(replace(file, sha256=hosted[name]))
     packages = folder / "packages"
     for family in families:
         if copies[family.name]:
-            _write(family, packages / family.name, copies[family.name])
-    mirrors = [f"--mirror={origin}={upstream.url}" for origin in ORIGINS]
+            _write(family, packages / family.name, upstream, copies[family.name])
     if pypi is None:
-        mirrors.append("--offline")
+        mirrors = ["--offline"]
     else:  # its pages name files by relative links, which count from PyPI itself
-        mirrors += [f"--mirror=pypi={pypi.simple}", f"--mirror={urljoin(PYPI_SIMPLE_ENDPOINT, '/')}={pypi.url}"]
+        mirrors = [f"--mirror=pypi={pypi.simple}", f"--mirror={urljoin(PYPI_SIMPLE_ENDPOINT, '/')}={pypi.url}"]
     shared = ["--packages", str(packages), *mirrors]
     if relabel is not None:
         options = ["-o", str(relabel.folder), "--url", relabel.url]
         metawheel("relabel", *relabel.wanted, *options, *(item for item in shared if item != "--offline"))
-    metawheel("build", "-o", str(folder / "site"), *shared)
+    how = [f"--flavour={flavour}", *(["--allow-unhashed"] * (not hashes))]
+    metawheel("build", "-o", str(folder / "site"), *how, *shared)
     return folder / "site"
 
 
 def metawheel(*arguments: str) -> None:
     """Run the command line, as a user would."""
-    subprocess.run([sys.executable, "-m", "metawheel", *arguments], check=True, capture_output=True)
+    command = [sys.executable, "-m", "metawheel", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, describe(command, done)
 
 
 def _replaced(file: UpstreamFile, upstream: UpstreamServer, *, metadata: bool, padding: int) -> UpstreamFile:
@@ -94,6 +101,7 @@ def _replaced(file: UpstreamFile, upstream: UpstreamServer, *, metadata: bool, p
         upstream.add(stand_in(path, padding=padding))
     return replace(
         file,
+        url=upstream.url_of(path),
         sha256=upstream.sha256(path),
         metadata=upstream.metadata_sha256(path) if metadata else None,
     )
@@ -115,7 +123,10 @@ def _published(file: UpstreamFile, pypi: FakePyPI, padding: int) -> str:
     return built.sha256
 
 
-def _write(family: Family, folder: Path, files: Iterable[UpstreamFile]) -> None:
+def _write(family: Family, folder: Path, upstream: UpstreamServer, files: Iterable[UpstreamFile]) -> None:
     folder.mkdir(parents=True)
-    (folder / FAMILY_FILE).write_bytes((family.folder / FAMILY_FILE).read_bytes())
+    text = (family.folder / FAMILY_FILE).read_text(encoding="utf-8")
+    for origin in ORIGINS:
+        text = text.replace(origin, upstream.url)
+    (folder / FAMILY_FILE).write_text(text, encoding="utf-8")
     ledger.save(folder / LEDGER_FILE, files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -13,8 +14,9 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from packaging.tags import Tag
 
-from tests.clients import envs
+from tests.clients import elsewhere, envs
 from tests.clients.conftest import MakeUpstream, ServeSite
 from tests.clients.handmade import cu116_lines, links_to, write_site
 from tests.clients.interpreters import require_interpreter
@@ -201,6 +203,22 @@ def test_clients_reach_nothing_but_loopback(name: str, tmp_path: Path) -> None:
     (tmp_path / "requirements.in").write_text("packaging\n", encoding="utf-8")
     done = envs.run(name, args[name], cwd=tmp_path, status=None)
     assert done.returncode != 0
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize(("client", "prefix"), [("pip", ""), ("pip-tools", ""), ("pipenv", "pipenv.patched.")])
+def test_as_if_elsewhere_pip_takes_the_targets_wheels_and_markers(client: str, prefix: str, tmp_path: Path) -> None:
+    target = MACOS_ARM64.with_python("3.14")
+    code = f"""
+from {prefix}pip._internal.models.target_python import get_supported
+from {prefix}pip._vendor.packaging.markers import Marker
+print(*get_supported(), sep="\\n")
+assert Marker("sys_platform == 'darwin' and python_version == '3.14'").evaluate()
+"""
+    command = [str(envs.ensure(client) / "python"), "-c", code]
+    env = {**envs.clean_env(tmp_path / "home", envs.ensure(client)), **elsewhere.settings(target, tmp_path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert {Tag(*line.split("-")) for line in done.stdout.split()} == target.tags
 
 
 @pytest.mark.clients

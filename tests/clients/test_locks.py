@@ -166,9 +166,9 @@ torch = [
 ]
 
 [package.dependencies.torchvision]
-version = "0.14.1"
+version = "<0.9 || >=0.14"
 optional = true
-markers = "sys_platform == \\"linux\\" and extra == \\"vision\\""
+markers = 'sys_platform == "linux" and extra == "vision" or sys_platform == "win32" and extra == "vision"'
 
 [package.extras]
 vision = ["torchvision (==0.14.1)"]
@@ -268,6 +268,7 @@ def test_poetry_1_extras() -> None:
     assert bare.find("torchvision", LINUX_X86_64) is None
     with_extra = poetry_1('torch-cu116 = {version = "1.13.1", extras = ["vision"]}')
     assert with_extra.find("torchvision", LINUX_X86_64) is not None
+    assert with_extra.find("torchvision", WINDOWS_AMD64) is not None
     assert with_extra.find("torchvision", MACOS_ARM64) is None
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.clients.scenarios import Conditions
 from tests.clients.standin import Relabel, build_stand_in_site
 from tests.clients.stock import stock, stock_plain_builds, stock_third_parties
+from tests.fakes.httpd import LoopbackServer, Reply
 from tests.fakes.pypi import FakePyPI
 from tests.fakes.site import SIMPLE_JSON, SiteServer
 from tests.fakes.upstream import UpstreamServer
@@ -26,6 +28,26 @@ class Traffic:
     wheel_bytes: int
 
 
+class PriorityProxy(LoopbackServer):
+    """Two indexes as one: a project's page is that of the first index that has the project."""
+
+    def __init__(self, first: SiteServer, second: Mapping[str, FakePyPI]) -> None:
+        """Put an index before others, each under a name of its own."""
+        super().__init__()
+        self._first, self._second = first, second
+
+    def simple(self, second: str) -> str:
+        """The URL of the first index with the one of this name behind it."""
+        return f"{self.url}{second}/simple/"
+
+    def answer(self, path: str, headers: Mapping[str, str], /) -> Reply:
+        """Send a client on to the page."""
+        name, _, rest = path.strip("/").partition("/")
+        ours = self._first.answer(f"/{rest}/", headers).status == 200
+        chosen = self._first if ours else self._second[name]
+        return Reply(status=302, headers={"Location": f"{chosen.url}{rest}/"})
+
+
 @dataclass(frozen=True)
 class World:
     """One site and the servers around it."""
@@ -34,6 +56,7 @@ class World:
     upstream: UpstreamServer
     pypi: FakePyPI
     strangers: FakePyPI  # PyPI once more, on which somebody has registered the wrappers' names
+    proxy: PriorityProxy
     files: SiteServer | None  # what serves the relabelled builds
     names: dict[str, str]  # sha256 → file name of all that can be locked
 
@@ -59,32 +82,38 @@ class World:
         return some if self.files is None else (*some, self.files)
 
 
-Maker = Callable[[str], World]
+Maker = Callable[[Conditions], World]
 
 
-def make_world(kind: str, folder: Path, wrappers: tuple[str, ...], servers: ExitStack) -> World:
-    """Start the servers of a kind of world: pep658, ranges, redirects or relabelled."""
-    metadata = kind in {"pep658", "relabelled"}
-    upstream = servers.enter_context(UpstreamServer(metadata=metadata, redirects=kind == "redirects"))
+def make_world(conditions: Conditions, folder: Path, servers: ExitStack) -> World:
+    """Start the servers of a world."""
+    upstream = servers.enter_context(UpstreamServer(metadata=conditions.metadata, redirects=conditions.redirects))
     pypi, strangers = servers.enter_context(FakePyPI()), servers.enter_context(FakePyPI())
     files = relabel = None
-    if kind == "relabelled":
+    if conditions.relabel:
         files = servers.enter_context(SiteServer(folder / "relabelled"))
-        versions = sorted(
-            {f"torch=={wrapper.partition('==')[2]}" for wrapper in wrappers if wrapper.startswith("torch")}
-        )
-        relabel = Relabel(versions, files.root, files.url)
+        relabel = Relabel(conditions.relabel, files.root, files.url)
     site = build_stand_in_site(
-        folder, upstream, wrappers, metadata=metadata, padding=PADDING, pypi=pypi, relabel=relabel
+        folder,
+        upstream,
+        conditions.wrappers,
+        metadata=conditions.metadata,
+        hashes=conditions.hashes,
+        flavour=conditions.flavour,
+        padding=PADDING,
+        pypi=pypi,
+        relabel=relabel,
     )
     for index in (pypi, strangers):
         stock(index)
         stock_plain_builds(index)
         stock_third_parties(index)
-    for name in {wrapper.partition("==")[0] for wrapper in wrappers}:
+    for name in {wrapper.partition("==")[0] for wrapper in conditions.wrappers}:
         strangers.add(name, "99.0")
     server = servers.enter_context(SiteServer(site))
-    return World(server, upstream, pypi, strangers, files, _names(site, pypi))
+    proxy = servers.enter_context(PriorityProxy(server, {"pypi": pypi, "strangers": strangers}))
+    names = {upstream.sha256(path): path.rpartition("/")[2] for path in upstream.paths()}
+    return World(server, upstream, pypi, strangers, proxy, files, {**names, **_names(site, pypi)})
 
 
 def _names(site: Path, pypi: FakePyPI) -> dict[str, str]:
@@ -93,4 +122,5 @@ def _names(site: Path, pypi: FakePyPI) -> dict[str, str]:
     for project in listed:
         page = pypi.answer(f"/simple/{project['name']}/", {"accept": SIMPLE_JSON})
         pages.append(json.loads(page.body))
-    return {file["hashes"]["sha256"]: file["filename"] for page in pages for file in page["files"]}
+    files = [file for page in pages for file in page["files"]]
+    return {file["hashes"]["sha256"]: file["filename"] for file in files if file["hashes"]}
