@@ -73,6 +73,8 @@ def test_a_new_upstream_wheel_changes_its_wrappers_and_the_pages_that_list_them_
     changed = {path for path in {*old, *content} if before.get(path) != after.get(path)} - {"metawheel.json"}
     folders = [f"{index}/{project}" for index in ("simple", "cu116/simple") for project in ("torch", "torch-cu116")]
     pages = {f"{folder}/index.{form}" for folder in folders for form in ("html", "json")}
+    pages |= {"index.html", "wrappers/torch-cu116.html", "static/people.json"}  # for people
+    pages |= {"CHANGES.json", "changes.atom"}
     wheels = {path for path in changed if path.startswith("files/torch_cu116-1.13.1-")}
     assert changed - wheels == pages
     assert wheels

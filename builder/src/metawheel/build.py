@@ -16,6 +16,7 @@ from metawheel.family import FAMILY_FILE, Family
 from metawheel.files import has_content, sha256_of
 from metawheel.ledger import load
 from metawheel.model import Artifact, Omission, Wrapper
+from metawheel.people.pages import pages as people_pages
 from metawheel.plan import Plan, plan
 from metawheel.project import Tree, render_project
 from metawheel.released import RELEASED_FILE
@@ -34,6 +35,7 @@ class Options:
     allow_unhashed: bool = False
     mirrors: tuple[Mirror, ...] = ()
     offline: bool = False
+    url: str = ""  # of the site, where it is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,7 @@ def build(
         entry = difference(old, wrappers, wheels, pages)
         history = changes.extend(changes.load(site), entry, _date(families))
         pages |= changes.render(history)
+        pages |= people_pages(families, planned, wheels, hosted, options.mirrors, url=options.url)
         new = Manifest(
             inputs=inputs,
             ledgers={family.name: sha256_of(family.ledger_path) for family in families},
@@ -133,9 +136,10 @@ def _inputs(families: Iterable[Family], options: Options) -> str:
     digest = hashlib.sha256()
     program = hashlib.sha256()
     here = Path(__file__).parent
-    for path in sorted([*here.glob("*.py"), *(here / "templates").iterdir()]):  # what makes a site lies in these
+    # What makes a site lies in these.
+    for path in sorted([*here.glob("*.py"), *(here / "people").glob("*.py"), *(here / "templates").rglob("*")]):
         program.update(path.read_bytes() if path.is_file() else b"")
-    facts = [program.hexdigest(), version("hatchling"), options.flavour, str(options.allow_unhashed)]
+    facts = [program.hexdigest(), version("hatchling"), options.flavour, str(options.allow_unhashed), options.url]
     facts += [f"{mirror.origin}={mirror.target}" for mirror in options.mirrors]
     digest.update(json.dumps(facts).encode())
     for family in sorted(families, key=lambda family: family.name):

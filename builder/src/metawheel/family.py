@@ -21,7 +21,10 @@ from metawheel.model import UpstreamFile
 FAMILY_FILE = "family.toml"
 LEDGER_FILE = "ledger.jsonl"
 HASHES_FILE = "hashes.csv"
-SITE_FOLDERS = frozenset({"simple", "files"})  # names that no view may take
+# Names that no view may take.
+SITE_FOLDERS = frozenset(
+    {"simple", "files", "wrappers", "static", "index.html", "matrix.html", "changes.atom", "metawheel.json"}
+)
 
 
 def _pattern(value: str) -> str:

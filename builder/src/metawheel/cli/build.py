@@ -13,6 +13,7 @@ from metawheel.cli.common import (
     Mirrors,
     Packages,
     Unhashed,
+    Url,
     families_of,
     fetcher_of,
     flavour_of,
@@ -20,6 +21,7 @@ from metawheel.cli.common import (
     print_result,
     print_warning,
     progress_bar,
+    url_of,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def build(
         Path | None, typer.Option(help="Also leave every wrapper's project in this folder.", show_default=False)
     ] = None,
     mirror: Mirrors = None,
+    url: Url = "",
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask PyPI where its files are.")] = False,
     packages: Packages = None,
     as_json: Json = False,
@@ -45,7 +48,11 @@ def build(
 
     found = families_of(packages, families)
     options = Options(
-        flavour=flavour_of(flavour), allow_unhashed=allow_unhashed, mirrors=mirrors_of(mirror), offline=offline
+        flavour=flavour_of(flavour),
+        allow_unhashed=allow_unhashed,
+        mirrors=mirrors_of(mirror),
+        offline=offline,
+        url=url_of(url),
     )
     with progress_bar("wrappers") as progress:
         built = build_site(found, output, options, lambda: fetcher_of(mirror, patient=False), progress)

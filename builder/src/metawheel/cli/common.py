@@ -30,6 +30,7 @@ Mirrors = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Flavour = Annotated[str, typer.Option(help="Requirement lines: pinned or direct.")]
+Url = Annotated[str, typer.Option(help="Address that the site will have, for the commands on its pages.")]
 Unhashed = Annotated[bool, typer.Option("--allow-unhashed", help="Take upstream files that have no sha256.")]
 
 
@@ -66,6 +67,12 @@ def mirrors_of(values: list[str] | None) -> tuple[Mirror, ...]:
         return tuple(Mirror.parse(value) for value in values or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--mirror") from None
+
+
+def url_of(value: str) -> str:
+    if value and not value.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{value!r} is no address that begins with https:// or http://", param_hint="--url")
+    return value if value.endswith("/") or not value else f"{value}/"
 
 
 def fetcher_of(mirror: list[str] | None, *, patient: bool = True) -> Fetcher:

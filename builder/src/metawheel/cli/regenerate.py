@@ -16,6 +16,7 @@ from metawheel.cli.common import (
     Mirrors,
     Packages,
     Unhashed,
+    Url,
     families_of,
     fetcher_of,
     flavour_of,
@@ -24,6 +25,7 @@ from metawheel.cli.common import (
     print_result,
     print_warning,
     progress_bar,
+    url_of,
 )
 from metawheel.cli.publish import (
     ConfigFile,
@@ -50,6 +52,7 @@ def regenerate(
     flavour: Flavour = "pinned",
     allow_unhashed: Unhashed = False,
     mirror: Mirrors = None,
+    url: Url = "",
     repository_url: RepositoryUrl = None,
     repository: Repository = None,
     config_file: ConfigFile = None,
@@ -86,7 +89,9 @@ def regenerate(
     if target.named > 1:
         raise typer.BadParameter("an index, --to-folder and --to-store are three ways to publish; name one")
     families = families_of(packages, None)
-    options = Options(flavour=flavour_of(flavour), allow_unhashed=allow_unhashed, mirrors=mirrors_of(mirror))
+    options = Options(
+        flavour=flavour_of(flavour), allow_unhashed=allow_unhashed, mirrors=mirrors_of(mirror), url=url_of(url)
+    )
     with progress_bar("pages") as pages, progress_bar("families") as ledgers, progress_bar("wrappers") as wrappers:
         found = run(
             families,

@@ -1,0 +1,1 @@
+"""Pages for people, made beside the simple index."""
