@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from metawheel import __version__
-from metawheel.cli import build, check, publish, regenerate, relabel, serve, show, sync
+from metawheel.cli import build, check, doctor, publish, regenerate, relabel, serve, show, sync
 from metawheel.cli.common import print_error
 from metawheel.errors import MetawheelError
 
@@ -69,5 +69,6 @@ for command in (
     show.show,
     relabel.relabel,
     serve.serve,
+    doctor.doctor,
 ):
     app.command()(command)
