@@ -19,6 +19,7 @@ from tests.clients.interpreters import version_of
 
 # Nothing listens there: a client that asks for anything but a loopback server fails at once.
 DEAD_PROXY = "http://127.0.0.1:9"
+MACHINE = dict(os.environ)  # before any test shuts the network off
 INSTALL_TIMEOUT = 600
 RUN_TIMEOUT = 180
 
@@ -98,11 +99,13 @@ def _locked(path: Path) -> Iterator[None]:
 def _make(python: Path, folder: Path, requirements: Sequence[str]) -> None:
     commands = [
         [str(python), "-m", "venv", str(folder)],
-        # The machine's own pip settings are wanted here: they say how its registry is reached.
+        # The machine's own settings are wanted here: they say how its registry is reached.
         [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--upgrade", *requirements],
     ]
     for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT, check=False)
+        done = subprocess.run(
+            command, env=MACHINE, capture_output=True, text=True, timeout=INSTALL_TIMEOUT, check=False
+        )
         if done.returncode:
             raise ClientFailedError(describe(command, done))
 

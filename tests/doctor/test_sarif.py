@@ -30,9 +30,9 @@ def log(name: str, folder: Path) -> tuple[Report, dict[str, Any]]:
 def schema(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The schema of SARIF 2.1.0, as a package of the npm registry holds it."""
     folder = tmp_path_factory.mktemp("schema")
-    subprocess.run(
-        ["npm", "pack", "--silent", "@microsoft/jest-sarif@1.0.0-beta.0"], cwd=folder, check=True, timeout=120
-    )
+    command = ["npm", "pack", "--silent", "@microsoft/jest-sarif@1.0.0-beta.0"]
+    if subprocess.run(command, cwd=folder, capture_output=True, timeout=120, check=False).returncode:
+        pytest.skip("the npm registry is out of reach")
     with tarfile.open(next(folder.glob("*.tgz"))) as archive:
         file = archive.extractfile("package/lib/schemas/sarif-2.1.0-rtm.5.json")
         assert file is not None
