@@ -134,11 +134,10 @@ def test_wheels_and_metadata_are_immutable(client: Client, folder: Path, name: s
     "path",
     [
         *("/simple/nobody-knows/", "/cu129/simple/", "/cu129/simple/torch/", "/files/", "/files", "/files/none.whl"),
-        *("/metawheel.json", "/nothing", "/cu128/nothing", "/simple/torch/nothing", "/simple/torch/index.html/"),
+        *("/nothing", "/cu128/nothing", "/simple/torch/nothing", "/simple/torch/index.html/"),
         *(
             "/simple/..%2f..%2fetc/passwd",
             "/%2e%2e/%2e%2e/etc/passwd/",
-            "/files/..%2fmetawheel.json",
             "/link",
             "/link/",
         ),

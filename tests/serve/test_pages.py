@@ -82,7 +82,6 @@ def test_other_spellings_of_a_page_are_redirected_by_a_relative_link(client: Cli
         *("/simple/nobody-knows/", "/cu128/simple/nobody-knows/", "/cu129/simple/torch/", "/cu129/simple/", "/files/"),
         *(
             "/files/none-1.0-py3-none-any.whl",
-            "/metawheel.json",
             "/nothing",
             "/cache/torch/ab/x.whl",
             "/-/",

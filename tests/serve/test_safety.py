@@ -95,8 +95,11 @@ def test_a_link_in_place_of_a_file_is_damage(client: Client) -> None:
     assert SECRET not in answer.content
 
 
-def test_the_sites_own_record_is_not_served(client: Client) -> None:
-    assert client.get(f"/{MANIFEST}").status_code == 404
+def test_the_manifest_is_served_for_detect_and_install(client: Client) -> None:
+    """It tells them every version of every wrapper; pages alone tell the newest."""
+    answer = client.get(f"/{MANIFEST}")
+    assert answer.status_code == 200
+    assert answer.json()["wheels"]
 
 
 def test_a_request_with_a_body_is_refused_and_its_connection_closed(client: Client) -> None:

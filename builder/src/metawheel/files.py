@@ -41,7 +41,7 @@ def alone(path: Path, *, patience: float = 0) -> Iterator[None]:
         lock.release()
 
 
-def write_atomic(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """Replace a file in one step; raises OutputError, and then the old file is as it was.
 
     What a killed run left behind is removed by the next that writes the file.
@@ -56,7 +56,7 @@ def write_atomic(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o644)
+            os.chmod(name, mode)
             os.replace(name, path)
         except OSError as error:
             raise OutputError(f"{path}: cannot be written: {error.strerror}") from error

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from metawheel import __version__
-from metawheel.cli import build, check, doctor, publish, regenerate, relabel, serve, show, sync
+from metawheel.cli import build, check, detect, doctor, install, pip, publish, regenerate, relabel, serve, show, sync
 from metawheel.cli.common import print_error
 from metawheel.errors import MetawheelError
 
@@ -69,6 +69,9 @@ for command in (
     show.show,
     relabel.relabel,
     serve.serve,
+    detect.detect,
+    install.install,
     doctor.doctor,
 ):
     app.command()(command)
+app.add_typer(pip.app, name="pip")

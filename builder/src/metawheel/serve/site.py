@@ -143,6 +143,7 @@ def _state(folder: Path, manifest: Manifest) -> State:
         wanted |= {f"files/{name}": wheel.sha256, f"files/{name}.metadata": wheel.metadata_sha256}
     found = {path: _read(folder, path, sha256) for path, sha256 in wanted.items()}
     bodies = {path: body for path, body in found.items() if body is not None}
+    bodies[MANIFEST] = Body.of(manifest.dump(), "application/json")
     listed = [match for path in wanted if (match := _PAGE.fullmatch(path)) is not None]
     pages = {
         (match["folder"], match["project"]): _page(match["project"], match["folder"], bodies)

@@ -1,0 +1,1 @@
+"""Installing the build for this machine: by pip or uv, or by what their settings say from then on."""
