@@ -37,7 +37,7 @@ def serve(
         from metawheel.serve.server import configure, listen, run
     except ImportError as error:
         raise typer.BadParameter(
-            f"serve needs more: pip install 'metawheel[serve]' ({error.name} is missing)"
+            f"serve needs more; install metawheel with its extra, serve ({error.name} is missing)"
         ) from None
 
     settings = Settings(site=site, fallback=fallback_of(fallback), cache=cache, tokens=token_file, timeout=timeout)

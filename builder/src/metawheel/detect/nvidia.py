@@ -120,7 +120,7 @@ def _reports(system: System) -> Iterator[tuple[Report | None, Note]]:
         yield from_file(system, "/proc/driver/nvidia/version", proc_version)
     match system.nvml():
         case None:
-            yield None, Note(probe="NVML", said="nvidia-ml-py is not installed: pip install 'metawheel[nvml]'")
+            yield None, Note(probe="NVML", said="nvidia-ml-py is not installed; metawheel's extra nvml has it")
         case str(error):
             yield None, Note(probe="NVML", said=error)
         case answer:

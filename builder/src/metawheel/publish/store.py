@@ -69,7 +69,7 @@ class Store:
             from botocore.config import Config
             from botocore.exceptions import BotoCoreError
         except ImportError:
-            raise PublishError(f"{url}: needs boto3; install it with: pip install 'metawheel[s3]'") from None
+            raise PublishError(f"{url}: needs boto3; install metawheel with its extra, s3") from None
         config = Config(
             max_pool_connections=PARALLEL_REQUESTS,
             connect_timeout=10,
