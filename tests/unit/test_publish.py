@@ -30,7 +30,7 @@ from metawheel.model import Artifact, wheel_name
 from metawheel.publish.login import Destination
 from metawheel.publish.servers import by_url, named, refusals, servers
 from metawheel.publish.simple import RemoteFile, listed
-from metawheel.publish.upload import compare, publish
+from metawheel.publish.upload import UploadError, compare, publish
 from tests.fakes.index import FakeIndex, Fault, Page
 from tests.fakes.ledgers import TORCH, build_site, torch_files, untimed, wheel, write_family
 from tests.fakes.pages import metawheel as run
@@ -120,7 +120,7 @@ def test_what_is_there_is_compared_by_its_sha256_whatever_the_page_says(
         index.files[one] += b"changed"
         error = refused(site, to(index))
         assert index.uploads() == 0
-    assert error.published is not None
+    assert isinstance(error, UploadError)
     assert [conflict.filename for conflict in error.published.conflicts] == [one]
     assert hashlib.sha256((site / "files" / one).read_bytes()).hexdigest() in str(error)
     assert list(error.published.missing) == others
@@ -134,7 +134,7 @@ def test_another_file_of_the_same_version_stops_before_anything_is_uploaded(
     index.files["torch_cpu-1.13.0-py3-none-any.whl"] = b"another version"
     index.pages["/simple/torch-cpu/"] = index.project_page("torch-cpu", sorted(index.files))
     error = refused(site, to(index))
-    assert error.published is not None
+    assert isinstance(error, UploadError)
     assert [conflict.filename for conflict in error.published.conflicts] == [stranger]
     assert stranger in str(error)
     assert "nothing was uploaded" in str(error)
@@ -236,7 +236,7 @@ def test_a_broken_upload_says_what_is_there_and_the_next_run_completes_it(
     assert str(caught.value).startswith(f"{names[2]}: ")
     assert f"2 of {len(names)} wheels were uploaded" in str(caught.value)
     assert "hidden" not in str(caught.value)
-    assert caught.value.published is not None
+    assert isinstance(caught.value, UploadError)
     assert list(caught.value.published.uploaded) == told == names[:2]
     assert list(caught.value.published.missing) == names[2:]
     assert index.uploads() == 2 + attempts

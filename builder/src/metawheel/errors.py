@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
-
-if TYPE_CHECKING:
-    from metawheel.publish.upload import Published
+from typing import ClassVar
 
 
 class MetawheelError(Exception):
@@ -81,16 +78,6 @@ class RelabelError(MetawheelError):
 
 
 class PublishError(MetawheelError):
-    """An index that did not take all wrappers; `published` says what it has, once that is known."""
+    """A site that could not be published, or not whole."""
 
     exit_code = 12
-
-    def __init__(self, message: str, published: Published | None = None) -> None:
-        super().__init__(message)
-        self.published = published
-
-
-class PublishStopped(PublishError):
-    """Ctrl-C while wrappers were uploaded."""
-
-    exit_code = 130

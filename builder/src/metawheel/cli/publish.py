@@ -167,6 +167,7 @@ def _upload(site: Path, target: Target, *, dry_run: bool, quiet: bool) -> tuple[
     """Upload to an index; also returns the wheels that the index has now, be the run broken off."""
     from metawheel.errors import PublishError
     from metawheel.publish.login import Destination
+    from metawheel.publish.upload import UploadError
     from metawheel.publish.upload import publish as publish_all
 
     destination = Destination(
@@ -177,17 +178,20 @@ def _upload(site: Path, target: Target, *, dry_run: bool, quiet: bool) -> tuple[
         index_url=target.index_url,
     )
     error: PublishError | None = None
+    published: Published | None = None
     try:
         with progress_bar("wheels") as progress:
-            published: Published | None = publish_all(
+            published = publish_all(
                 site,
                 destination,
                 dry_run=dry_run,
                 progress=progress,
                 uploaded=lambda name: None if quiet else typer.echo(f"uploaded {name}"),
             )
-    except PublishError as failure:
+    except UploadError as failure:
         error, published = failure, failure.published
+    except PublishError as failure:
+        error = failure
     there = [*published.uploaded, *published.same] if published is not None else []
     sent = Sent(
         text=published_text(published, dry_run=dry_run) if published is not None else "",

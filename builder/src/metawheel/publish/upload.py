@@ -16,7 +16,7 @@ from packaging.metadata import parse_email
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename
 from packaging.version import Version
 
-from metawheel.errors import OutputError, PublishError, PublishStopped
+from metawheel.errors import OutputError, PublishError
 from metawheel.model import Artifact, wheel_name
 from metawheel.publish.login import Destination, log_in, without_user
 from metawheel.publish.remote import Answer, Remote
@@ -57,6 +57,20 @@ class Published:
     warnings: tuple[str, ...] = ()
 
 
+class UploadError(PublishError):
+    """An index that did not take all wrappers; `published` says what it has."""
+
+    def __init__(self, message: str, published: Published) -> None:
+        super().__init__(message)
+        self.published = published
+
+
+class UploadStopped(UploadError):
+    """Ctrl-C while wrappers were uploaded."""
+
+    exit_code = 130
+
+
 def publish(
     site: Path,
     destination: Destination,
@@ -69,7 +83,7 @@ def publish(
 
     Raises OutputError where the site is not as it was built. Raises PublishError before anything is uploaded where the
     server is known to refuse a wheel, or the index has something else for its version; and where an upload fails
-    (PublishStopped on Ctrl-C): the error's `published` then says what the index has.
+    (UploadStopped on Ctrl-C): an UploadError's `published` says what the index has.
     """
     manifest = _built(site)
     wheels = manifest.wheels
@@ -87,7 +101,7 @@ def publish(
         found = replace(found, url=remote.url, index=index, server=server.name, replaces=replaces)
         found = replace(found, warnings=(*login.warnings, *warnings, *found.warnings))
         if found.conflicts:
-            raise PublishError(_conflict_text(found), found)
+            raise UploadError(_conflict_text(found), found)
         return found if dry_run else _upload_all(site / "files", wheels, found, remote, server, progress, uploaded)
 
 
@@ -248,9 +262,9 @@ def _upload_all(
             uploaded(name)
             progress(len(done), len(found.missing))
     except KeyboardInterrupt:
-        raise PublishStopped(f"stopped at {name}; {_again(state())}", state()) from None
+        raise UploadStopped(f"stopped at {name}; {_again(state())}", state()) from None
     except PublishError as error:
-        raise PublishError(f"{name}: {error}; {_again(state())}", state()) from error
+        raise UploadError(f"{name}: {error}; {_again(state())}", state()) from error
     return state()
 
 
