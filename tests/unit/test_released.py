@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from metawheel import released
 from metawheel.build import Options
 from metawheel.changes import CHANGES_FILE
 from metawheel.check import check_site
+from metawheel.cli import app
 from metawheel.errors import BuildError, LedgerError, PublishError
 from metawheel.family import Family, load_families
 from metawheel.model import UpstreamFile
@@ -80,6 +82,18 @@ def test_the_site_says_what_was_reissued_and_yanked_and_why(tmp_path: Path) -> N
     yanked = {file["filename"].split("-")[1]: file["yanked"] for file in page["files"]}
     assert "broken" in yanked["1.13.1"]
     assert yanked["1.13.1.post1"] is False
+
+
+def test_show_tells_why_a_wrapper_was_reissued_and_the_first_can_still_be_asked_for(tmp_path: Path) -> None:
+    _family(tmp_path)
+    _publish(tmp_path, _build(tmp_path))
+    _family(tmp_path, _yanked(FILES, "torch-1.13.1+cpu-cp310-cp310-win"))
+    newest = CliRunner().invoke(app, ["show", "torch-cpu", "--packages", str(tmp_path / "packages")])
+    assert "torch-cpu 1.13.1.post1" in newest.output
+    assert "re-issue of 1.13.1: no longer for cp310 on win32 AMD64" in newest.output
+    first = CliRunner().invoke(app, ["show", "torch-cpu==1.13.1", "--packages", str(tmp_path / "packages")])
+    assert "yanked: re-issued as 1.13.1.post1" in first.output
+    assert "1.13.1+cpu" in first.output, "its coverage, read from its tags and lines"
 
 
 def test_what_was_never_released_is_built_anew_under_its_version(tmp_path: Path) -> None:

@@ -46,7 +46,9 @@ def show_text(shown: Shown) -> str:
     if wrapper is not None:
         lines += [wrapper.summary, ""]
         if wrapper.yanked is not None:
-            lines += [f"yanked upstream: {plain(wrapper.yanked)}", ""]
+            lines += [f"yanked: {plain(wrapper.yanked) or 'no reason given'}", ""]
+        if wrapper.reissued is not None:
+            lines += [f"re-issue of {wrapper.release}: {plain(wrapper.reissued)}", ""]
         lines += columns(table(coverage(wrapper)))
         lines += ["", f"Requires-Python {wrapper.requires_python}"]
         lines += [f"Requires-Dist {line}" for line in wrapper.requires]
@@ -75,6 +77,7 @@ def show_json(shown: Shown) -> dict[str, Any]:
             "extras": {extra: list(lines) for extra, lines in wrapper.extras},
             "wheels": list(wrapper.wheels),
             "yanked": wrapper.yanked,
+            "reissued": wrapper.reissued,
             "coverage": [
                 {
                     "platform": platform_name(platform),
