@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from metawheel.build import Options
+from metawheel.inputs import Options
 from metawheel.upstream.http import Mirror
 from tests.cases.conftest import World
 from tests.clients import envs

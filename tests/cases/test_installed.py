@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import pytest
 
-from metawheel.build import Options
+from metawheel.inputs import Options
 from tests.cases.conftest import World
 from tests.cases.plain import wheel_of
 from tests.clients import envs

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from metawheel.build import Options, make_plan
 from metawheel.family import load_families
+from metawheel.inputs import Options, make_plan
 from metawheel.ledger import load, merge
 from metawheel.model import UpstreamFile
 from tests.fakes.ledgers import (

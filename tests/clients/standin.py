@@ -12,8 +12,8 @@ from urllib.parse import urljoin
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from metawheel import ledger
-from metawheel.build import Options, make_plan
 from metawheel.family import FAMILY_FILE, LEDGER_FILE, Family, load_families
+from metawheel.inputs import Options, make_plan
 from metawheel.model import UpstreamFile
 from tests.clients.envs import describe
 from tests.clients.requirements import facts_of, stand_in

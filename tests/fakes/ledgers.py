@@ -15,8 +15,9 @@ from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
 
-from metawheel.build import Built, Options, build, make_plan
+from metawheel.build import Built, build
 from metawheel.family import FAMILY_FILE, Family, load_families, load_family
+from metawheel.inputs import Options, make_plan
 from metawheel.ledger import save
 from metawheel.model import UpstreamFile, Wrapper
 from metawheel.plan import Plan

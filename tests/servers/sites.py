@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metawheel import ledger
-from metawheel.build import Options, make_plan
 from metawheel.family import FAMILY_FILE, LEDGER_FILE, load_families
+from metawheel.inputs import Options, make_plan
 from metawheel.model import UpstreamFile
 from metawheel.site import MANIFEST
 from tests.clients.requirements import stand_in

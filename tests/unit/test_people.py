@@ -12,11 +12,11 @@ from urllib.parse import unquote, urljoin, urlsplit
 import pytest
 from bs4 import BeautifulSoup, Tag
 
-from metawheel.build import Options, make_plan
 from metawheel.check import check_site
 from metawheel.coverage import coverage, platform_name
 from metawheel.errors import FamilyError
 from metawheel.family import Family, load_families, load_family
+from metawheel.inputs import Options, make_plan
 from metawheel.model import Artifact, Omission, Platform
 from metawheel.people.overview import backend_name, group
 from metawheel.people.pages import pages

@@ -23,9 +23,9 @@ from typer.testing import CliRunner
 
 import metawheel.publish.upload
 from metawheel import released
-from metawheel.build import Options
 from metawheel.cli import app
 from metawheel.errors import OutputError, PublishError
+from metawheel.inputs import Options
 from metawheel.model import Artifact, wheel_name
 from metawheel.publish.login import Destination
 from metawheel.publish.servers import by_url, named, refusals, servers

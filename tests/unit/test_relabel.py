@@ -14,9 +14,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from metawheel import cli, ledger
-from metawheel.build import Options, make_plan
 from metawheel.check import check_site
 from metawheel.family import load_families
+from metawheel.inputs import Options, make_plan
 from metawheel.model import UpstreamFile, Wrapper
 from tests.cases.plain import wheel_of
 from tests.clients import envs

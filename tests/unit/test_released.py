@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from metawheel import released
-from metawheel.build import Options
 from metawheel.changes import CHANGES_FILE
 from metawheel.check import check_site
 from metawheel.cli import app
 from metawheel.errors import BuildError, LedgerError, PublishError
 from metawheel.family import Family, load_families
+from metawheel.inputs import Options
 from metawheel.model import UpstreamFile
 from metawheel.publish.record import record
 from metawheel.site import Manifest

@@ -16,10 +16,10 @@ from packaging.utils import parse_wheel_filename
 from pypi_simple import ProjectPage
 from simple_repository import parser as simple_repository
 
-from metawheel.build import Options, make_plan
 from metawheel.cli.build import incomplete
 from metawheel.errors import UpstreamAlarm
 from metawheel.family import load_families
+from metawheel.inputs import Options, make_plan
 from metawheel.ledger import load
 from metawheel.model import UpstreamFile
 from metawheel.upstream.http import Mirror

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from metawheel import swap
-from metawheel.build import Options
 from metawheel.errors import OutputError
 from metawheel.family import load_families
+from metawheel.inputs import Options
 from metawheel.ledger import load, save
 from metawheel.swap import Stage, staged
 from tests.fakes.ledgers import TORCH, build_site, torch_files, wheel, write_family

@@ -6,36 +6,23 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 
 from metawheel import changes, released
 from metawheel.changes import NOTHING, Entry, difference
 from metawheel.errors import BuildError
-from metawheel.family import FAMILY_FILE, Family
+from metawheel.family import Family
 from metawheel.files import has_content, sha256_of
+from metawheel.inputs import Options, digest, make_plan
 from metawheel.ledger import load
 from metawheel.model import Artifact, Omission, Wrapper
 from metawheel.people.pages import pages as people_pages
-from metawheel.plan import Plan, plan
 from metawheel.project import Tree, render_project
-from metawheel.released import RELEASED_FILE
 from metawheel.site import HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
 from metawheel.swap import staged, tidy
 from metawheel.upstream.hosted import find_hosted
-from metawheel.upstream.http import Fetcher, Mirror
+from metawheel.upstream.http import Fetcher
 from metawheel.wheels import Job, build_wheels, write_project
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What a build is asked for."""
-
-    flavour: str = "pinned"
-    allow_unhashed: bool = False
-    mirrors: tuple[Mirror, ...] = ()
-    offline: bool = False
-    url: str = ""  # of the site, where it is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +41,6 @@ class Built:
     unchanged: bool = False  # nothing to do: not a file was touched
 
 
-def make_plan(families: Iterable[Family], options: Options) -> Plan:
-    families = tuple(families)
-    ledgers = {family.name: load(family.ledger_path) for family in families}
-    return plan(
-        families,
-        ledgers,
-        flavour=options.flavour,
-        allow_unhashed=options.allow_unhashed,
-        released={family.name: released.load(family) for family in families},
-    )
-
-
 def build(
     families: Sequence[Family],
     site: Path,
@@ -76,7 +51,7 @@ def build(
     """Build a site; offline, but for the addresses of files that PyPI hosts. Raises MetawheelError."""
     tidy(site)
     old = Manifest.load(site)
-    inputs = _inputs(families, options)
+    inputs = digest(families, options)
     if old is not None and old.inputs == inputs and old.is_whole(site) and (not old.incomplete or options.offline):
         return Built(
             versions=len(old.wrappers), wheels=len(old.wheels), incomplete=tuple(old.incomplete), unchanged=True
@@ -129,23 +104,6 @@ def write_projects(wrappers: Iterable[Wrapper], folder: Path) -> None:
     """Leave every wrapper's project in folder/<name>-<version>/."""
     for wrapper in wrappers:
         write_project(render_project(wrapper), folder / f"{wrapper.name}-{wrapper.version}")
-
-
-def _inputs(families: Iterable[Family], options: Options) -> str:
-    """A digest of all that a site is made from, this program too; PyPI's answers apart: files do not move there."""
-    digest = hashlib.sha256()
-    program = hashlib.sha256()
-    here = Path(__file__).parent
-    # What makes a site lies in these.
-    for path in sorted([*here.glob("*.py"), *(here / "people").glob("*.py"), *(here / "templates").rglob("*")]):
-        program.update(path.read_bytes() if path.is_file() else b"")
-    facts = [program.hexdigest(), version("hatchling"), options.flavour, str(options.allow_unhashed), options.url]
-    facts += [f"{mirror.origin}={mirror.target}" for mirror in options.mirrors]
-    digest.update(json.dumps(facts).encode())
-    for family in sorted(families, key=lambda family: family.name):
-        for path in (family.folder / FAMILY_FILE, family.ledger_path, family.folder / RELEASED_FILE):
-            digest.update(f"{family.name} {path.name} {sha256_of(path)}".encode())
-    return digest.hexdigest()
 
 
 def _jobs(wrappers: Iterable[Wrapper]) -> tuple[list[Job], dict[str, str]]:

@@ -204,6 +204,13 @@ class Family(_Table):
     def ledger_path(self) -> Path:
         return self.folder / LEDGER_FILE
 
+    def may_emit(self, wrapper: str) -> bool:
+        """Whether a wrapper's name fits one of the rules; which backends there are is the ledger's to say."""
+        return any(
+            re.fullmatch(re.sub(r"\\{\w+\\}", ".+", re.escape(canonicalize_name(self.prefix + rule.name))), wrapper)
+            for rule in self.wrapper
+        )
+
     def source_named(self, name: str) -> Source:
         return next(source for source in self.source if source.name == name)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from packaging.requirements import Requirement
@@ -42,10 +42,12 @@ def plan(
     flavour: str = "pinned",
     allow_unhashed: bool = False,
     released: Mapping[str, Sequence[Released]] | None = None,
+    only: Collection[str] | None = None,
 ) -> Plan:
     """Plan all wrappers; `ledgers` maps a family's name to its files, `released` to what was published of it.
 
-    Raises FamilyError on names claimed twice.
+    With `only`, the wrappers of these families: the others' ledgers still tell which builds there are. Raises
+    FamilyError on names claimed twice.
     """
     families = tuple(families)
     catalogs = {
@@ -55,12 +57,15 @@ def plan(
     labelled = frozenset().union(*(catalog.own_labelled for catalog in catalogs.values()))
     wrappers: list[Wrapper] = []
     omissions: list[Omission] = []
-    for catalog in catalogs.values():
+    asked = {name: catalog for name, catalog in catalogs.items() if only is None or name in only}
+    for catalog in asked.values():
         planner = _Planner(catalog=catalog, labelled=labelled, flavour=flavour)
         wrappers += planner.run()
         omissions += planner.omissions
     _refuse_shared_names(families, wrappers)
-    past = {name: [i for i in items if i.flavour == flavour] for name, items in (released or {}).items()}
+    past = {
+        name: [i for i in items if i.flavour == flavour] for name, items in (released or {}).items() if name in asked
+    }
     order = sorted(settle(wrappers, past, catalogs), key=lambda wrapper: (wrapper.name, Version(wrapper.version)))
     return Plan(wrappers=tuple(order), omissions=tuple(dict.fromkeys(omissions)))
 

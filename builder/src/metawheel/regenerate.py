@@ -10,9 +10,10 @@ from typing import TypeVar
 from packaging.version import Version
 
 from metawheel import ledger
-from metawheel.build import Built, Options, build
+from metawheel.build import Built, build
 from metawheel.check import Finding, check_site
 from metawheel.family import Family
+from metawheel.inputs import Options
 from metawheel.ledger import Change
 from metawheel.model import Omission, UpstreamFile
 from metawheel.sync import Progress, SyncRun, sync_all

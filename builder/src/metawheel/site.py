@@ -7,7 +7,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,11 @@ from metawheel.upstream.http import Mirror, mirrored
 
 MANIFEST = "metawheel.json"
 FORMAT = 2
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """A dataclass as JSON has it."""
+    return {item.name: getattr(value, item.name) for item in fields(value)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +73,7 @@ class Manifest:
     incomplete: Sequence[str] = ()  # projects whose page lacks files that PyPI hosts
 
     def dump(self) -> bytes:
-        return json.dumps({"site": FORMAT, **asdict(self)}, indent=1, sort_keys=True).encode() + b"\n"
+        return json.dumps({"site": FORMAT, **_fields(self)}, default=_fields, sort_keys=True).encode() + b"\n"
 
     @classmethod
     def load(cls, site: Path) -> Manifest | None:

@@ -30,13 +30,15 @@ class Stage:
         self.complete = False  # set when the state may take the folder's place
         self._folder = folder
         self._current = current
+        self._made = {folder}
 
     def _place(self, path: str) -> Path:
         place = self._folder / path
-        for folder in reversed(place.relative_to(self._folder).parents[:-1]):
-            # Readable for a web server, whatever the umask.
-            (self._folder / folder).mkdir(exist_ok=True)
-            (self._folder / folder).chmod(0o755)
+        if place.parent not in self._made:
+            for folder in reversed(place.relative_to(self._folder).parents[:-1]):
+                (self._folder / folder).mkdir(exist_ok=True)
+                (self._folder / folder).chmod(0o755)  # readable for a web server, whatever the umask
+            self._made.add(place.parent)
         return place
 
     def keep(self, path: str, sha256: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +46,12 @@ def system_version(platform_tag: str) -> tuple[int, ...]:
     return _GLIBC.get(platform_tag.partition("_")[0], (0, 0))
 
 
+@functools.cache
+def _python_version(interpreter: str) -> tuple[int, ...]:
+    digits = re.sub(r"\D", "", interpreter)
+    return (int(digits[0]), int(digits[1:])) if len(digits) > 1 else (int(digits or 3),)
+
+
 class PythonTag(NamedTuple):
     """A Python and an ABI tag (PEP 425)."""
 
@@ -54,8 +61,7 @@ class PythonTag(NamedTuple):
     @property
     def version(self) -> tuple[int, ...]:
         """The Python version it names: (3, 11) for cp311, (3,) for py3."""
-        digits = re.sub(r"\D", "", self.interpreter)
-        return (int(digits[0]), int(digits[1:])) if len(digits) > 1 else (int(digits or 3),)
+        return _python_version(self.interpreter)
 
     @property
     def marker(self) -> str | None:

@@ -43,8 +43,9 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Build the site: the wrappers, and the index that serves them."""
-    from metawheel.build import Options, make_plan, write_projects
     from metawheel.build import build as build_site
+    from metawheel.build import write_projects
+    from metawheel.inputs import Options, make_plan
 
     found = families_of(packages, families)
     options = Options(

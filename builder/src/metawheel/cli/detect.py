@@ -92,9 +92,9 @@ def interpreter_of(python: str | None) -> Interpreter:
 
 def catalog_of(index: str | None, packages: Path | None, interpreter: Interpreter) -> Catalog:
     """The index that is named, else the families here."""
-    from metawheel.build import Options, make_plan
     from metawheel.cli.common import families_of, fetcher_of
     from metawheel.detect.offers import from_index, from_plan
+    from metawheel.inputs import Options, make_plan
 
     if index is not None:
         parts = urlsplit(index)

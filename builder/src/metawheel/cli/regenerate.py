@@ -70,8 +70,8 @@ def regenerate(
     Exit code 0 says that everything was looked at, whether or not something was new; 5 to 7 that a source could not be
     used: its families stay as they are, the others go on. A site that breaks a promise (1) is not published.
     """
-    from metawheel.build import Options
     from metawheel.errors import PublishError
+    from metawheel.inputs import Options
     from metawheel.regenerate import regenerate as run
     from metawheel.sync import today
 

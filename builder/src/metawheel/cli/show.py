@@ -30,11 +30,13 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show what a wrapper covers: which build each interpreter gets on each platform, and what is left out."""
-    from metawheel.build import Options, make_plan
+    from packaging.utils import canonicalize_name
+
+    from metawheel.inputs import Options, make_plan
     from metawheel.show import find
 
     options = Options(flavour=flavour_of(flavour), allow_unhashed=allow_unhashed)
-    shown = find(make_plan(families_of(packages, None), options), name)
+    shown = find(make_plan(families_of(packages, None), options, name=canonicalize_name(name.partition("==")[0])), name)
     print_result(show_json(shown) if as_json else show_text(shown))
 
 

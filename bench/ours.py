@@ -1,0 +1,64 @@
+"""One of our stages alone, for a process of its own: `python -m bench.ours STAGE ARGUMENT...`."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from metawheel.family import load_families
+from metawheel.files import has_content
+from metawheel.inputs import Options, make_plan
+from metawheel.model import Artifact, Wrapper
+from metawheel.project import render_project
+from metawheel.site import HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
+from metawheel.swap import staged
+from metawheel.wheels import Job, build_wheels, read_artifact
+
+
+def emit(packages: str, folder: str) -> None:
+    """Plan the families' wrappers and build all their wheels."""
+    wrappers = make_plan(load_families(Path(packages)), Options()).wrappers
+    jobs = [Job(key=wrapper.key, tree=render_project(wrapper), wheels=wrapper.wheels) for wrapper in wrappers]
+    for _ in build_wheels(jobs, Path(folder), lambda done, total: None):
+        pass
+
+
+def site(wrappers: str, wheels: str, folder: str) -> None:
+    """Write a site of pickled wrappers whose wheels lie in a folder; what the site has already is kept."""
+    with Path(wrappers).open("rb") as file:
+        planned: Sequence[Wrapper] = pickle.load(file)  # noqa: S301  our own, of this run
+    old = Manifest.load(Path(folder))
+    names = sorted(name for wrapper in planned for name in wrapper.wheels)
+    with staged(Path(folder)) as stage:
+        artifacts: dict[str, Artifact] = {}
+        for name in names:
+            if old is not None and name in old.wheels and _is_kept(Path(folder), old.wheels[name]):
+                artifacts[name] = old.wheels[name]
+            else:
+                shutil.copyfile(Path(wheels, name), stage.work / name)
+                artifacts[name] = read_artifact(stage.work / name, write_metadata=True)
+        pages, incomplete = site_pages(planned, artifacts, HostedFiles(urls={}))
+        new = Manifest(
+            inputs="",
+            wrappers=[SiteWrapper.of(wrapper) for wrapper in planned],
+            wheels=artifacts,
+            pages=page_digests(pages),
+            incomplete=incomplete,
+        )
+        lay_down(stage, old, new, pages, stage.work)
+        stage.complete = True
+
+
+def _is_kept(folder: Path, item: Artifact) -> bool:
+    """As `metawheel build` asks."""
+    place = folder / "files" / item.filename
+    return has_content(place, item.sha256) and has_content(Path(f"{place}.metadata"), item.metadata_sha256)
+
+
+STAGES: dict[str, Callable[..., None]] = {"emit": emit, "site": site}
+
+if __name__ == "__main__":
+    STAGES[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,64 @@
+"""What a site is made from: the families, their ledgers and records, and what the build is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metawheel import released
+from metawheel.family import FAMILY_FILE, Family
+from metawheel.files import sha256_of
+from metawheel.ledger import load
+from metawheel.plan import Plan, plan
+from metawheel.released import RELEASED_FILE
+
+if TYPE_CHECKING:
+    from metawheel.upstream.http import Mirror
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a build is asked for."""
+
+    flavour: str = "pinned"
+    allow_unhashed: bool = False
+    mirrors: tuple[Mirror, ...] = ()
+    offline: bool = False
+    url: str = ""  # of the site, where it is known
+
+
+def make_plan(families: Iterable[Family], options: Options, *, name: str | None = None) -> Plan:
+    """The plan that families and their ledgers give; with a wrapper's name, of the families that may emit it."""
+    families = tuple(families)
+    only = {family.name for family in families if name is not None and family.may_emit(name)}
+    ledgers = {family.name: load(family.ledger_path) for family in families}
+    return plan(
+        families,
+        ledgers,
+        flavour=options.flavour,
+        allow_unhashed=options.allow_unhashed,
+        released={family.name: released.load(family) for family in families},
+        only=only or None,
+    )
+
+
+def digest(families: Iterable[Family], options: Options) -> str:
+    """A digest of all that a site is made from, this program too; PyPI's answers apart: files do not move there."""
+    found = hashlib.sha256()
+    program = hashlib.sha256()
+    here = Path(__file__).parent
+    # What makes a site lies in these.
+    for path in sorted([*here.glob("*.py"), *(here / "people").glob("*.py"), *(here / "templates").rglob("*")]):
+        program.update(path.read_bytes() if path.is_file() else b"")
+    facts = [program.hexdigest(), version("hatchling"), options.flavour, str(options.allow_unhashed), options.url]
+    facts += [f"{mirror.origin}={mirror.target}" for mirror in options.mirrors]
+    found.update(json.dumps(facts).encode())
+    for family in sorted(families, key=lambda family: family.name):
+        for path in (family.folder / FAMILY_FILE, family.ledger_path, family.folder / RELEASED_FILE):
+            found.update(f"{family.name} {path.name} {sha256_of(path)}".encode())
+    return found.hexdigest()
