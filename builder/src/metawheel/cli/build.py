@@ -18,6 +18,7 @@ from metawheel.cli.common import (
     fetcher_of,
     flavour_of,
     mirrors_of,
+    plain,
     print_result,
     print_warning,
     progress_bar,
@@ -74,6 +75,8 @@ def build_text(built: Built, site: Path) -> str:
             f" ({built.built} built, {built.wheels - built.built} as before); {len(built.changed)} files changed"
         )
     ]
+    if built.entry:
+        lines.append(f"{plain(built.entry.summary)}; CHANGES.json has them and the reasons")
     left = {(omission.wrapper, omission.version) for omission in built.omissions}
     if left:
         lines.append(f"left out in part or whole: {len(left)} versions; `metawheel show NAME==VERSION` says why")
