@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import metawheel.publish.upload
 from metawheel import released
 from metawheel.cli import app
-from metawheel.errors import OutputError, PublishError
+from metawheel.errors import OutputError, PublishError, UnknownName
 from metawheel.inputs import Options
 from metawheel.model import Artifact, wheel_name
 from metawheel.publish.login import Destination
@@ -515,6 +515,16 @@ def test_what_the_index_has_is_recorded_after_a_break_too(index: FakeIndex, tmp_
     assert names[0] in first.wheels
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert sorted(name for item in released.load(family) for name in item.wheels) == sorted(names)
+
+
+def test_without_families_the_way_to_publish_is_named(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["publish", str(site), "--to-folder", str(tmp_path / "web")])
+    assert isinstance(done.exception, UnknownName)
+    assert "--packages; what is published is recorded there, unless you say --no-record" in str(done.exception)
+    assert not (tmp_path / "web").exists()
 
 
 def test_a_changed_ledger_is_published_as_a_reissue_and_nothing_else_is_uploaded(

@@ -113,7 +113,7 @@ def publish(
         raise typer.BadParameter("say where to: --repository-url, --repository, --to-folder or --to-store")
     if dry_run and (to_folder is not None or to_store is not None):
         raise typer.BadParameter("only uploads to an index can be tried", param_hint="--dry-run")
-    families = families_of(packages, None) if record else None
+    families = _recorders(packages) if record else None
     sent = send(site, target, families, dry_run=dry_run, quiet=as_json)
     if as_json or sent.error is None:
         print_result(sent.data if as_json else sent.text)
@@ -121,6 +121,16 @@ def publish(
         print_warning(plain(warning))
     if sent.error is not None:
         raise sent.error
+
+
+def _recorders(packages: Path | None) -> Sequence[Family]:
+    """The families that keep the record. Raises UnknownName."""
+    from metawheel.errors import UnknownName
+
+    try:
+        return families_of(packages, None)
+    except UnknownName as error:
+        raise UnknownName(f"{error}; what is published is recorded there, unless you say --no-record") from None
 
 
 def send(
