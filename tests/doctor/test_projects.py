@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from metawheel.doctor import Options, examine
 from metawheel.doctor.codes import CODES
@@ -57,6 +59,14 @@ def test_every_finding_says_what_is_wrong_and_offers_a_way_out(name: str, tmp_pa
         assert not finding.message.endswith(".")
         assert "\n" not in finding.message
         assert finding.fix.paste or finding.fix.edits
+
+
+@pytest.mark.parametrize("name", SICK)
+def test_every_pin_that_is_offered_is_one(name: str, tmp_path: Path) -> None:
+    for finding in examined(name, tmp_path).findings:
+        offered = [finding.fix.paste or "", *(edit.new or "" for edit in finding.fix.edits)]
+        for version in re.findall(r"(?<![=!])==\s*([^\s=\"',;)\]\\]+)", "\n".join(offered)):
+            assert Version(version.removesuffix(".*")), (finding.code, version)
 
 
 @pytest.mark.parametrize("name", ["uv-mac-label", "poetry-switched", "requirements-same-module"])

@@ -110,8 +110,11 @@ def companion_backend(case: Case) -> Iterator[Fault]:
                 what = f"{name} {_version(item)} is a {theirs} build, but torch {_version(torch)} a {ours} build"
                 local = torch.version.local if torch.version is not None else None
                 label = f"+{local}" if local else ""
-                public = item.version.public if item.version is not None else ""
-                yield fault(view, item, what, Fix(paste=_pin(case, view, name, f"{public}{label}")))
+                fitting = item.version.public if item.version is not None else None
+                if fitting is None and torch.version is not None:
+                    fitting = paired(torch.version, name)
+                fix = _pin(case, view, name, f"{fitting}{label}") if fitting else f"# pin {name} to a {ours} build"
+                yield fault(view, item, what, Fix(paste=fix))
 
 
 def companion_version(case: Case) -> Iterator[Fault]:
