@@ -90,7 +90,24 @@ def test_the_feed_is_as_long_as_readers_like_and_the_json_holds_all() -> None:
     assert states[0]["new"] == [f"torch-cpu==1.{FEED_LENGTH + 4}"], "the newest first"
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"states": [{}]}', '{"states": [{"yanked": 1}]}'])
+GOOD_ID = "0" * 64
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"states": [{}]}',
+        '{"states": [{"yanked": 1}]}',
+        '{"states": [{"id": "\\ud800", "date": "2026-01-01"}]}',
+        f'{{"states": [{{"id": "{GOOD_ID}", "date": "<b>"}}]}}',
+        f'{{"states": [{{"id": "{GOOD_ID}", "date": "2026-01-01", "new": [1]}}]}}',
+        f'{{"states": [{{"id": "{GOOD_ID}", "date": "2026-01-01", "yanked": [{{"wrapper": 1, "reason": ""}}]}}]}}',
+        f'{{"states": [{{"id": "{GOOD_ID}", "date": "2026-01-01", "other": []}}]}}',
+        f'{{"states": {{"id": "{GOOD_ID}"}}}}',
+    ],
+)
 def test_a_history_that_cannot_be_read_is_not_thrown_away(tmp_path: Path, content: str) -> None:
     (tmp_path / CHANGES_FILE).write_text(content, encoding="utf-8")
     with pytest.raises(OutputError, match=r"CHANGES\.json: cannot be read"):

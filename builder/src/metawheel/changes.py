@@ -118,9 +118,16 @@ def load(site: Path) -> tuple[Entry, ...]:
 
 
 def _entry(facts: dict[str, Any]) -> Entry:
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
-    for key in ("reissued", "yanked"):
-        values[key] = tuple((item["wrapper"], item["reason"]) for item in values[key])
+    """Read an entry; raises ValueError, KeyError or TypeError on whatever was not written by `render`."""
+    if not re.fullmatch(r"[0-9a-f]{64}", facts["id"]) or not re.fullmatch(r"|\d{4}-\d\d-\d\d", facts["date"]):
+        raise ValueError(facts["id"])
+    values: dict[str, Any] = {"id": facts.pop("id"), "date": facts.pop("date")}
+    for key, items in facts.items():
+        pairs = key in ("reissued", "yanked")
+        found = tuple((item["wrapper"], item["reason"]) if pairs else item for item in items)
+        if not all(isinstance(text, str) for item in found for text in (item if pairs else (item,))):
+            raise TypeError(key)
+        values[key] = found
     return Entry(**values)
 
 
