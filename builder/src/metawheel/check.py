@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
+from bs4.exceptions import ParserRejectedMarkup
 from packaging.markers import Marker
 from packaging.metadata import Metadata, RawMetadata, parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
-from pypi_simple import DistributionPackage, ProjectPage, RepositoryPage
+from pypi_simple import DistributionPackage, ProjectPage, RepositoryPage, UnsupportedRepoVersionError
 
 from metawheel.errors import OutputError
 from metawheel.project import METADATA_VERSION
@@ -208,7 +209,11 @@ def _listed(packages: Iterable[DistributionPackage]) -> list[_Listed]:
 
 
 def _html_files(folder: Path, project: str, base: str) -> list[_Listed]:
-    return _listed(ProjectPage.from_html(project, (folder / "index.html").read_text(encoding="utf-8"), base).packages)
+    try:
+        text = (folder / "index.html").read_text(encoding="utf-8")
+        return _listed(ProjectPage.from_html(project, text, base).packages)
+    except (ValueError, UnsupportedRepoVersionError, ParserRejectedMarkup):
+        return []
 
 
 def _json_files(folder: Path, base: str) -> list[_Listed]:
@@ -219,7 +224,10 @@ def _json_files(folder: Path, base: str) -> list[_Listed]:
 
 
 def _root_html(folder: Path) -> set[str]:
-    links = RepositoryPage.from_html((folder / "index.html").read_text(encoding="utf-8")).links
+    try:
+        links = RepositoryPage.from_html((folder / "index.html").read_text(encoding="utf-8")).links
+    except (ValueError, UnsupportedRepoVersionError, ParserRejectedMarkup):
+        return set()
     return {unquote(link.url).rstrip("/") for link in links}
 
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from email import message_from_bytes
 from urllib.parse import urlsplit, urlunsplit
 
+from bs4.exceptions import ParserRejectedMarkup
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name
 from packaging.version import Version
 from pydantic import ValidationError
-from pypi_simple import IndexPage, RepositoryPage
+from pypi_simple import IndexPage, RepositoryPage, UnsupportedRepoVersionError
 
 from metawheel.detect.facts import drivers
 from metawheel.detect.interpreter import Interpreter
@@ -27,6 +28,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WHEEL = re.compile(r"[\w.+!-]+\.whl", re.ASCII)  # nothing that means something in an address or a requirement line
 # A wrapper by its name, where an index says no more: torch-cu128, acme-torch-cpu, jaxlib-cuda12.
 _NAMED = re.compile(r"(?:.*-)?(?:torch|jax|jaxlib)-(?P<backend>cpu|xpu|cu\d+|cuda\d+|rocm\d+(?:-\d+)*)")
+# What an index's root is refused with.
+_UNREADABLE = (ValueError, KeyError, TypeError, ValidationError, UnsupportedRepoVersionError, ParserRejectedMarkup)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +213,14 @@ def _from_pages(index: str, fetcher: Fetcher, interpreter: Interpreter) -> Catal
         else:
             links = RepositoryPage.from_html(page.content.decode("utf-8", "replace"), base_url=index).links
             projects = [link.text for link in links]
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        ValidationError,
+        UnsupportedRepoVersionError,
+        ParserRejectedMarkup,
+    ) as error:
         raise Unparsable(index, f"is not the root of a simple index: {str(error).splitlines()[0]}") from None
     names = sorted({canonicalize_name(name) for name in projects})
     offers = [

@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 import requests
 from bs4 import BeautifulSoup
+from bs4.exceptions import ParserRejectedMarkup
 from pypi_simple import ACCEPT_ANY
 from twine.package import PackageFile
 
@@ -188,5 +189,8 @@ def _readable(content: bytes, kind: str) -> str:
     text = content.decode("utf-8", "replace")
     if "html" not in kind:
         return text
-    soup = BeautifulSoup(text, "html.parser")
+    try:
+        soup = BeautifulSoup(text, "html.parser")
+    except ParserRejectedMarkup:
+        return text
     return (soup.body or soup).get_text(" ", strip=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urljoin, urlsplit
 
 from bs4 import BeautifulSoup
+from bs4.exceptions import ParserRejectedMarkup
 from pydantic import ValidationError
 from pypi_simple import ProjectPage, RepositoryPage, UnsupportedRepoVersionError
 
@@ -55,8 +56,8 @@ def _html_files(content: bytes, kind: str, url: str, project: str) -> Sequence[t
         raise ValueError("is not a whole page of a simple index (PEP 503)")
     try:
         page = RepositoryPage.from_html(text, base_url=url)
-    except UnsupportedRepoVersionError as error:
-        raise ValueError(str(error)) from error
+    except (UnsupportedRepoVersionError, ParserRejectedMarkup) as error:
+        raise ValueError(str(error).splitlines()[0]) from error
     found = []
     for link in page.links:
         # The name is the URL's last segment; PEP 503 lets the text be anything.

@@ -13,6 +13,7 @@ from datetime import UTC
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 import httpx
+from bs4.exceptions import ParserRejectedMarkup
 from pypi_simple import DistributionPackage, ProjectPage, UnsupportedRepoVersionError
 from simple_repository import SimpleRepository, errors, model
 
@@ -179,7 +180,7 @@ def read_page(name: str, url: str, content: bytes, content_type: str) -> Page:
         meta = model.Meta("1.1" if all(file.size is not None for file in files) else "1.0")
         versions = Versions(found.versions) if found.versions is not None else None
         return Page(meta, name, files, versions)
-    except (ValueError, KeyError, TypeError, UnsupportedRepoVersionError) as error:
+    except (ValueError, KeyError, TypeError, UnsupportedRepoVersionError, ParserRejectedMarkup) as error:
         reason = str(error).partition("\n")[0]
         raise FallbackError(f"{url}: is no page of a simple repository: {reason}", 502) from error
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 from bs4 import UnusualUsageWarning
+from bs4.exceptions import ParserRejectedMarkup
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidWheelFilename
 from pydantic import ValidationError
@@ -75,8 +76,8 @@ def _html_packages(page: Page, problems: list[Problem]) -> Iterator[Distribution
         raise Unparsable(page.url, "is cut off: its last element is not closed")
     try:
         found = RepositoryPage.from_html(text)
-    except (UnsupportedRepoVersionError, ValueError) as error:
-        raise Unparsable(page.url, f"is not an HTML project page (PEP 503): {error}") from error
+    except (UnsupportedRepoVersionError, ValueError, ParserRejectedMarkup) as error:
+        raise Unparsable(page.url, f"is not an HTML project page (PEP 503): {str(error).splitlines()[0]}") from error
     for link in found.links:
         if _is_wheel(link.url) or _is_wheel(link.text):
             if "data-dist-info-metadata" in link.attrs:  # PEP 714: the first name of the attribute still counts
