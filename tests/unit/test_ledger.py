@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metawheel import jsonl
 from metawheel.errors import LedgerError, UpstreamAlarm
 from metawheel.ledger import Change, dump, load, merge, parse, save
 from metawheel.model import UpstreamFile
@@ -279,3 +280,11 @@ def test_a_page_that_was_not_read_loses_nothing() -> None:
     files, changes = merge(known, other, {("elsewhere", "torch"): "https://elsewhere.example/"}, LATER)
     assert kinds(changes) == ["added"]
     assert {file for file in files if file.source == "up"} == set(known)
+
+
+@pytest.mark.parametrize(
+    "row", [{}, {"file": 1}, {"file": None}, {"file": []}, {"file": "x.whl"}, {"file": "x", "y": 1}]
+)
+def test_a_line_that_is_no_file_is_named_though_the_digest_fits(row: dict[str, object]) -> None:
+    with pytest.raises(LedgerError, match=r"ledger\.jsonl: line 2 cannot be read"):
+        parse(jsonl.dump("ledger", "files", [row]), Path("ledger.jsonl"))

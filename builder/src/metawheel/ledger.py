@@ -42,7 +42,7 @@ def parse(content: bytes, path: Path) -> tuple[UpstreamFile, ...]:
     for number, row in jsonl.parse("ledger", content, path, restore=restore):
         try:
             files.append(_file(row))
-        except (ValueError, KeyError, TypeError, InvalidWheelFilename) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, InvalidWheelFilename) as error:
             raise LedgerError(f"{path}: line {number} cannot be read: {error}; {restore}") from None
     return tuple(files)
 
