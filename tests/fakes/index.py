@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email import message_from_bytes
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name
 
+from tests.fakes.pages import FakeServer
 from tests.fakes.site import SIMPLE_JSON
 
 
@@ -53,10 +54,12 @@ class Request:
     user: str | None  # "name:password" of HTTP basic authentication
 
 
-class FakeIndex:
-    """Serves `simple/` and `files/`, takes uploads at its root, inside a `with` block."""
+class FakeIndex(FakeServer):
+    """Serves `simple/` and `files/`, takes uploads at its root, which is its `url`."""
 
     def __init__(self, *, algorithm: str | None = "sha256", as_json: bool = False, user: str | None = None) -> None:
+        super().__init__()
+        self.handler = _Handler
         self.algorithm = algorithm  # of the hashes on its pages
         self.as_json = as_json
         self.user = user  # who alone may upload
@@ -65,16 +68,10 @@ class FakeIndex:
         self.pages: dict[str, Page] = {}  # by path
         self.files_at: str | None = None  # another server that has the files
         self.requests: list[Request] = []
-        self.released = threading.Event()
         self.reached = threading.Event()  # an upload hangs
         self._pending: list[Fault] = []
         self._uploads = 0
         self._guard = threading.Lock()
-
-    @property
-    def url(self) -> str:
-        """Its upload URL; the simple index lies at `simple/` below."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     @property
     def simple(self) -> str:
@@ -129,32 +126,10 @@ class FakeIndex:
         )
         return Page(body=f"<!DOCTYPE html><html><title>Links for {project}</title>{links}</html>".encode())
 
-    def __enter__(self) -> Self:
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.fake = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    fake: FakeIndex
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Keep the output quiet: a client may hang up whenever it likes."""
-
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: Any  # whose `fake` is the index
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass

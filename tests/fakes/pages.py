@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,12 +58,49 @@ class Request:
     headers: Mapping[str, str]
 
 
-class PageServer:
-    """Serves what `serve` was told, on a free port of 127.0.0.1, inside a `with` block."""
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    fake: Any  # the FakeServer that it answers for
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep the output quiet: a client may hang up whenever it likes."""
+
+
+class FakeServer:
+    """A server on a free port of 127.0.0.1, inside a `with` block."""
+
+    handler: type[BaseHTTPRequestHandler]
 
     def __init__(self) -> None:
+        self.released = threading.Event()  # whoever hangs goes on
+
+    @property
+    def url(self) -> str:
+        """The server's root, with a slash at its end."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}/"
+
+    def __enter__(self) -> Self:
+        self._server = _Server(("127.0.0.1", 0), self.handler)
+        self._server.fake = self
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class PageServer(FakeServer):
+    """Serves what `serve` was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handler = _Handler
         self.requests: list[Request] = []
-        self.released = threading.Event()
         self._answers: dict[str, list[Answer]] = {}
         self._guard = threading.Lock()
 
@@ -85,33 +122,6 @@ class PageServer:
             if not left:
                 return Answer(status=404, body=b"not found")
             return left.pop(0) if len(left) > 1 else left[0]
-
-    @property
-    def url(self) -> str:
-        """The server's root, with a slash at its end."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/"
-
-    def __enter__(self) -> Self:
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.fake = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    fake: PageServer
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Keep the output quiet: a client may hang up whenever it likes."""
 
 
 class _Handler(BaseHTTPRequestHandler):

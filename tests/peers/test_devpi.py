@@ -6,12 +6,10 @@ import base64
 import hashlib
 import json
 import secrets
-import socket
 import subprocess
 import time
 import urllib.error
-import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +24,7 @@ from tests.clients.stock import stock
 from tests.fakes.pypi import FakePyPI
 from tests.fakes.site import SiteServer
 from tests.fakes.upstream import UpstreamServer
+from tests.servers.running import ask, free_port
 
 pytestmark = pytest.mark.clients
 
@@ -42,24 +41,6 @@ class World:
     site: SiteServer
     pypi: FakePyPI
     mirror: str
-
-
-def ask(url: str, data: object = None, *, method: str = "GET", headers: Mapping[str, str] | None = None) -> bytes:
-    """Send a request past any proxy that the machine has set."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    body = None if data is None else json.dumps(data).encode()
-    said = {"Content-Type": "application/json", "Accept": "application/json", **(headers or {})}
-    with opener.open(urllib.request.Request(url, body, said, method=method)) as reply:
-        content: bytes = reply.read()
-    return content
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 @contextmanager

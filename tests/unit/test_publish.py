@@ -380,7 +380,7 @@ def test_what_a_server_is_known_to_refuse_is_not_even_offered(site: Path, direct
         ("https://art.invalid/artifactory/api/pypi/team-pypi/", "artifactory", "simple/"),
         ("https://nexus.invalid/repository/team-pypi/", "nexus", "simple/"),
         ("https://az.invalid/org/project/_packaging/team/pypi/upload/", "azure", "../simple/"),
-        ("https://devpi.invalid/root/dev", None, None),
+        ("https://devpi.invalid/team/dev", None, None),
     ],
 )
 def test_a_server_is_known_by_its_upload_url(url: str, server: str | None, simple: str | None) -> None:

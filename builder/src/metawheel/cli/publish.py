@@ -57,10 +57,17 @@ class Target:
     folder_keys: bool = True
     allow_removal: bool = False
 
+    def __post_init__(self) -> None:
+        if len(self._places) > 1:
+            raise typer.BadParameter("an index, --to-folder and --to-store are three ways to publish; name one")
+
     @property
-    def named(self) -> int:
-        """In how many ways it is named."""
-        return sum(item is not None for item in (self.repository_url or self.repository, self.folder, self.store))
+    def _places(self) -> list[object]:
+        return [item for item in (self.repository_url or self.repository, self.folder, self.store) if item is not None]
+
+    @property
+    def is_named(self) -> bool:
+        return bool(self._places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +114,7 @@ def publish(
         folder_keys=folder_keys,
         allow_removal=allow_removal,
     )
-    if target.named > 1:
-        raise typer.BadParameter("an index, --to-folder and --to-store are three ways to publish; name one")
-    if not target.named and not (os.environ.get("TWINE_REPOSITORY_URL") or os.environ.get("TWINE_REPOSITORY")):
+    if not target.is_named and not (os.environ.get("TWINE_REPOSITORY_URL") or os.environ.get("TWINE_REPOSITORY")):
         raise typer.BadParameter("say where to: --repository-url, --repository, --to-folder or --to-store")
     if dry_run and (to_folder is not None or to_store is not None):
         raise typer.BadParameter("only uploads to an index can be tried", param_hint="--dry-run")

@@ -86,8 +86,6 @@ def regenerate(
         endpoint_url=endpoint_url,
         folder_keys=folder_keys,
     )
-    if target.named > 1:
-        raise typer.BadParameter("an index, --to-folder and --to-store are three ways to publish; name one")
     families = families_of(packages, None)
     options = Options(
         flavour=flavour_of(flavour), allow_unhashed=allow_unhashed, mirrors=mirrors_of(mirror), url=url_of(url)
@@ -104,7 +102,7 @@ def regenerate(
             wrappers=wrappers,
         )
     sent: Sent | None = None
-    if target.named and not found.findings:
+    if target.is_named and not found.findings:
         try:
             sent = send(output, target, families, quiet=True)
         except PublishError as error:
