@@ -33,18 +33,9 @@ def _released(wrappers: Iterable[Wrapper]) -> list[Released]:
     """Wrappers as they are recorded when they are published."""
     return [
         Released(
-            name=wrapper.name,
-            version=wrapper.version,
-            release=wrapper.release,
-            flavour=wrapper.flavour,
-            view=wrapper.view,
-            summary=wrapper.summary,
-            requires=wrapper.requires,
-            extras=wrapper.extras,
-            requires_python=wrapper.requires_python,
+            **wrapper.facts(),
             readme=render_project(wrapper)["README.md"],
             wheels=dict.fromkeys(wrapper.wheels, "0" * 64),
-            reissued=wrapper.reissued,
         )
         for wrapper in wrappers
     ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from packaging.tags import Tag
 from packaging.utils import BuildTag, NormalizedName, parse_wheel_filename
@@ -119,29 +120,39 @@ class Omission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wrapper:
-    """One version of a meta-package: all that its wheels say."""
+class Statement:
+    """What one version of a meta-package says, whether it is planned, on a site, or on record as published."""
 
     name: str
     version: str  # upstream's, or that with `.postN` where what was published says something else
     release: str  # upstream's version
-    family: str
     flavour: str
     view: str | None  # the backend whose view of the site lists it
     summary: str
     requires: tuple[str, ...]  # Requires-Dist lines
     extras: tuple[tuple[str, tuple[str, ...]], ...]  # extra → its Requires-Dist lines
     requires_python: str
-    tags: tuple[str, ...]  # one compressed tag set for each wheel: the guards
-    cells: tuple[Cell, ...]
-    files: tuple[UpstreamFile, ...] = field(repr=False)  # the upstream wheels that its lines pin
-    yanked: str | None = None
     reissued: str | None = None  # why it has a version of its own
-    readme: str | None = None  # as it was published; None: written from the cells
 
     @property
     def key(self) -> str:
         return f"{self.name}=={self.version}"
+
+    def facts(self) -> dict[str, Any]:
+        """The same for another kind of statement."""
+        return {item.name: getattr(self, item.name) for item in fields(Statement)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper(Statement):
+    """One version of a meta-package as it is planned: all that its wheels say."""
+
+    family: str
+    tags: tuple[str, ...]  # one compressed tag set for each wheel: the guards
+    cells: tuple[Cell, ...]
+    files: tuple[UpstreamFile, ...] = field(repr=False)  # the upstream wheels that its lines pin
+    yanked: str | None = None
+    readme: str | None = None  # as it was published; None: written from the cells
 
     @property
     def distribution(self) -> str:
@@ -154,25 +165,11 @@ class Wrapper:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Released:
+class Released(Statement):
     """A wrapper as it was published: all that is needed to build it again, and the wheels that came of it."""
 
-    name: str
-    version: str
-    release: str
-    flavour: str
-    view: str | None
-    summary: str
-    requires: tuple[str, ...]
-    extras: tuple[tuple[str, tuple[str, ...]], ...]
-    requires_python: str
     readme: str
     wheels: Mapping[str, str]  # file name → sha256
-    reissued: str | None = None
-
-    @property
-    def key(self) -> str:
-        return f"{self.name}=={self.version}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

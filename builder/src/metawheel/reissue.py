@@ -185,21 +185,12 @@ def _kept(
         because += sorted({file.yanked for file in files.values() if file.yanked} | set(withdrawn))
         yanked = f"re-issued as {current.version}: {'; '.join(because)}" if lost or withdrawn else None
     return Wrapper(
-        name=item.name,
-        version=item.version,
-        release=item.release,
+        **item.facts(),
         family=family,
-        flavour=item.flavour,
-        view=item.view,
-        summary=item.summary,
-        requires=item.requires,
-        extras=item.extras,
-        requires_python=item.requires_python,
         tags=_tags(item),
         cells=cells,
         files=tuple(files[name] for name in sorted(files)),
         yanked=yanked,
-        reissued=item.reissued,
         readme=item.readme,
     )
 

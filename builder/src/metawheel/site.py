@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from metawheel.errors import OutputError, UpstreamAlarm
-from metawheel.model import Artifact, UpstreamFile, Wrapper
+from metawheel.model import Artifact, Statement, UpstreamFile, Wrapper
 from metawheel.render import Link, project_pages, root_pages
 from metawheel.swap import Stage
 from metawheel.upstream.http import Mirror, mirrored
@@ -27,30 +27,16 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SiteWrapper:
+class SiteWrapper(Statement):
     """One version of a wrapper as a site has it."""
 
-    name: str
-    version: str
-    release: str
     family: str
-    flavour: str
-    view: str | None
-    summary: str
-    requires: tuple[str, ...]
-    extras: tuple[tuple[str, tuple[str, ...]], ...]
-    requires_python: str
     wheels: tuple[str, ...]
     yanked: str | None
-    reissued: str | None
-
-    @property
-    def key(self) -> str:
-        return f"{self.name}=={self.version}"
 
     @classmethod
     def of(cls, wrapper: Wrapper) -> SiteWrapper:
-        return cls(**{item.name: getattr(wrapper, item.name) for item in fields(cls)})
+        return cls(**wrapper.facts(), family=wrapper.family, wheels=wrapper.wheels, yanked=wrapper.yanked)
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> SiteWrapper:

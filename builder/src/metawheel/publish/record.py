@@ -74,17 +74,4 @@ def _digests(manifest: Manifest, wrapper: SiteWrapper) -> dict[str, str]:
 
 def _released(site: Path, manifest: Manifest, wrapper: SiteWrapper) -> Released:
     raw, _ = parse_email((site / "files" / f"{wrapper.wheels[0]}.metadata").read_bytes())
-    return Released(
-        name=wrapper.name,
-        version=wrapper.version,
-        release=wrapper.release,
-        flavour=wrapper.flavour,
-        view=wrapper.view,
-        summary=wrapper.summary,
-        requires=wrapper.requires,
-        extras=wrapper.extras,
-        requires_python=wrapper.requires_python,
-        readme=raw["description"],
-        wheels=_digests(manifest, wrapper),
-        reissued=wrapper.reissued,
-    )
+    return Released(**wrapper.facts(), readme=raw["description"], wheels=_digests(manifest, wrapper))
