@@ -48,7 +48,7 @@ def site(wrappers: str, wheels: str, folder: str) -> None:
             pages=page_digests(pages),
             incomplete=incomplete,
         )
-        lay_down(stage, old, new, pages, stage.work)
+        lay_down(stage, old, new, pages)
         stage.complete = True
 
 

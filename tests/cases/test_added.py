@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metawheel.inputs import Options
-from metawheel.upstream.http import Mirror
+from metawheel.upstream.mirrors import Mirror
 from tests.cases.conftest import World
 from tests.clients import envs
 from tests.clients.interpreters import require_interpreter

@@ -21,7 +21,8 @@ from metawheel.inputs import Options, make_plan
 from metawheel.ledger import save
 from metawheel.model import UpstreamFile, Wrapper
 from metawheel.plan import Plan
-from metawheel.upstream.http import Fetcher, Mirror
+from metawheel.upstream.http import Fetcher
+from metawheel.upstream.mirrors import Mirror
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGES = REPOSITORY / "packages"

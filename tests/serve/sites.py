@@ -77,7 +77,7 @@ def write_site(
         manifest = Manifest(
             inputs=page_digests(pages)["simple/index.html"], wheels=artifacts, pages=page_digests(pages)
         )
-        lay_down(stage, None, manifest, pages, stage.work)
+        lay_down(stage, None, manifest, pages)
         stage.complete = True
     return folder
 

@@ -16,7 +16,8 @@ import pytest
 
 from metawheel.errors import MetawheelError, OutputError, Unparsable, Unreachable
 from metawheel.upstream.download import hash_file
-from metawheel.upstream.http import Fetcher, Mirror
+from metawheel.upstream.http import Fetcher
+from metawheel.upstream.mirrors import Mirror
 from metawheel.upstream.pages import parse_page
 from metawheel.upstream.sources import pypi_page
 from tests.fakes.pages import CANONICAL, Answer, PageServer

@@ -11,7 +11,8 @@ from metawheel.detect import offers
 from metawheel.errors import Unparsable
 from metawheel.publish import remote, simple
 from metawheel.serve.fallback import FallbackError, read_page
-from metawheel.upstream.http import Fetcher, Mirror, Page
+from metawheel.upstream.http import Fetcher, Page
+from metawheel.upstream.mirrors import Mirror
 from metawheel.upstream.pages import parse_page
 from tests.fakes.ledgers import TORCH, build_site, torch_files, write_family
 

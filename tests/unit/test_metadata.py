@@ -12,8 +12,9 @@ import pytest
 from metawheel.errors import MetawheelError, Unreachable
 from metawheel.family import Companion, Family, load_family
 from metawheel.model import Problem, UpstreamFile
-from metawheel.upstream.http import Fetcher, Mirror
+from metawheel.upstream.http import Fetcher
 from metawheel.upstream.metadata import add_requirements, requirements_on
+from metawheel.upstream.mirrors import Mirror
 from tests.fakes.pages import CANONICAL, Answer, PageServer, write_family
 
 NAME = "torchvision-0.22.1-cp311-cp311-linux_x86_64.whl"

@@ -23,7 +23,7 @@ from metawheel.people.pages import pages
 from metawheel.people.setups import PLACEHOLDER, clients, platform_values, python_name, python_values
 from metawheel.plan import Plan
 from metawheel.site import HostedFiles
-from metawheel.upstream.http import Mirror
+from metawheel.upstream.mirrors import Mirror
 from tests.fakes.ledgers import PACKAGES, TORCH, UPSTREAM, build_site, families_in, torch_files, write_family
 
 BASE = "http://site.invalid/"
@@ -71,7 +71,8 @@ def everything(families: tuple[Family, ...]) -> Plan:
 @pytest.fixture(scope="module")
 def plan(everything: Plan) -> Plan:
     """Some of it, of every kind: the pages of all are large to hold as trees."""
-    return Plan(
+    return dataclasses.replace(
+        everything,
         wrappers=tuple(wrapper for wrapper in everything.wrappers if wrapper.name in KINDS),
         omissions=tuple(omission for omission in everything.omissions if omission.wrapper in KINDS),
     )
@@ -356,7 +357,7 @@ def test_a_site_of_direct_wrappers_shows_no_commands_that_would_fail(small: tupl
 
 
 def test_a_site_without_wrappers_says_so() -> None:
-    read = soups(rendered((), Plan(wrappers=(), omissions=())))
+    read = soups(rendered((), Plan(wrappers=(), omissions=(), date="")))
     assert sorted(read) == ["index.html", "matrix.html"]
     assert all("has no wrappers" in page.get_text() for page in read.values())
 

@@ -22,7 +22,7 @@ from metawheel.family import load_families
 from metawheel.inputs import Options, make_plan
 from metawheel.ledger import load
 from metawheel.model import UpstreamFile
-from metawheel.upstream.http import Mirror
+from metawheel.upstream.mirrors import Mirror
 from tests.fakes.ledgers import (
     JAXLIB,
     TORCH,

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metawheel import changes, released
 from metawheel.changes import NOTHING, Entry, difference
@@ -14,15 +15,15 @@ from metawheel.errors import BuildError
 from metawheel.family import Family
 from metawheel.files import has_content, sha256_of
 from metawheel.inputs import Options, digest, make_plan
-from metawheel.ledger import load
 from metawheel.model import Artifact, Omission, Wrapper
 from metawheel.people.pages import pages as people_pages
 from metawheel.project import Tree, render_project
 from metawheel.site import HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
 from metawheel.swap import staged, tidy
-from metawheel.upstream.hosted import find_hosted
-from metawheel.upstream.http import Fetcher
 from metawheel.wheels import Job, build_wheels, write_project
+
+if TYPE_CHECKING:
+    from metawheel.upstream.http import Fetcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ def build(
         pages, incomplete = site_pages(planned.wrappers, wheels, hosted, options.mirrors)
         wrappers = [SiteWrapper.of(wrapper) for wrapper in planned.wrappers]
         entry = difference(old, wrappers, wheels, pages)
-        history = changes.extend(changes.load(site), entry, _date(families))
+        history = changes.extend(changes.load(site), entry, planned.date)
         pages |= changes.render(history)
         pages |= people_pages(families, planned, wheels, hosted, options.mirrors, url=options.url)
         new = Manifest(
@@ -84,7 +85,7 @@ def build(
         )
         changed: tuple[str, ...] = ()
         if new != old or not old.is_whole(site):
-            changed = lay_down(stage, old, new, pages, stage.work)
+            changed = lay_down(stage, old, new, pages)
             stage.complete = True
     return Built(
         wrappers=planned.wrappers,
@@ -138,8 +139,8 @@ def _kept(
         for name, item in old.wheels.items()
         if name in digests
         and (item.sha256 == recorded[name] if name in recorded else old.projects.get(name) == digests[name])
-        and has_content(site / "files" / name, item.sha256)
-        and has_content(site / "files" / f"{name}.metadata", item.metadata_sha256)
+        and has_content(f"{site}/files/{name}", item.sha256)
+        and has_content(f"{site}/files/{name}.metadata", item.metadata_sha256)
     }
 
 
@@ -150,12 +151,6 @@ def _refuse_other_bytes(made: Mapping[str, Artifact], recorded: Mapping[str, str
                 f"{name}: was released with sha256 {recorded[name]}, and is now built with {item.sha256} (another "
                 "hatchling or zlib); copy the site that holds the released file to the output folder and build there"
             )
-
-
-def _date(families: Iterable[Family]) -> str:
-    """The day of the newest fact in the ledgers: a build has no clock."""
-    files = (file for family in families for file in load(family.ledger_path))
-    return max((day for file in files for day in (file.first_seen, file.gone or "")), default="")
 
 
 def _hosted(
@@ -169,6 +164,8 @@ def _hosted(
     if wanted and options.offline:
         error = "PyPI was not asked (--offline)"
     elif wanted:
+        from metawheel.upstream.hosted import find_hosted
+
         found, failure = find_hosted(wanted, fetcher())
         urls |= found
         error = None if failure is None else f"PyPI was not reached ({failure})"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from packaging.requirements import Requirement
+from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -195,13 +196,13 @@ class Catalog:
             yanked = next((file.yanked for file in files if file.yanked is not None), None)
             raise Unusable(f"yanked upstream: {yanked or 'no reason given'}" if yanked is not None else UNHASHED)
         omitted += self._left_out(platform, files, usable)
-        cells = _cells(usable, platform)
-        version = str(usable[0].name.version)
+        build = str(usable[0].name.version)
         beside: tuple[str, ...] = ()
         if found.own and found.plugin is not None:
-            cells, beside, usable = self._with_plugin(found, release, platform, cells, usable)
-            version = f"{version} with {found.plugin.requires[0].partition('[')[0]}"
-        cells = tuple(replace(cell, build=version) for cell in cells)
+            build = f"{build} with {found.plugin.requires[0].partition('[')[0]}"
+            cells, beside, usable = self._with_plugin(found, release, platform, _cells(usable, platform, build), usable)
+        else:
+            cells = _cells(usable, platform, build)
         branch = Branch(
             own=bool(found.own),
             pin=f"{project}=={usable[0].name.version}",
@@ -277,7 +278,7 @@ class Catalog:
             usable = self._usable(there, withdrawn=found.withdrawn)
             if not usable:
                 raise Unusable(f"no {project} {release} there")
-            cells = intersect(cells, _cells(usable, platform))
+            cells = intersect(cells, _cells(usable, platform, name))
             files += usable
         if not cells:
             raise Unusable(f"no interpreter has both {required[0]} {release} and the project itself")
@@ -292,7 +293,7 @@ class Catalog:
             return replace(branch, direct=tuple(f"{pin} ; {where}" for pin in (branch.pin, *branch.beside)))
         best: dict[str, tuple[tuple[object, ...], UpstreamFile, Cell]] = {}
         for file in own:
-            for cell in _cells([file], platform):
+            for cell in _cells([file], platform, ""):
                 condition = PythonTag(cell.interpreter, cell.abi).marker
                 if condition is None:
                     omitted.append((f"{platform} {cell.python}", "environment markers cannot tell this interpreter"))
@@ -321,20 +322,19 @@ def _yanked(files: Iterable[UpstreamFile]) -> str | None:
     return None if None in reasons else min((reason for reason in reasons if reason is not None), default=None)
 
 
-def file_platforms(file: UpstreamFile) -> set[Platform]:
-    return {platform for tag in file.name.tags for platform in platforms(tag.platform)}
+def file_platforms(file: UpstreamFile) -> frozenset[Platform]:
+    return _platforms(file.name.tags)
 
 
-def _cells(files: Iterable[UpstreamFile], platform: Platform) -> tuple[Cell, ...]:
-    """The cells of wheels on one platform."""
+@functools.cache
+def _platforms(tags: frozenset[Tag]) -> frozenset[Platform]:
+    return frozenset(platform for tag in tags for platform in platforms(tag.platform))
+
+
+def _cells(files: Iterable[UpstreamFile], platform: Platform, build: str) -> tuple[Cell, ...]:
+    """The cells of wheels on one platform, whose build is known under that name."""
     found = {
-        Cell(
-            interpreter=tag.interpreter,
-            abi=tag.abi,
-            platform_tag=tag.platform,
-            platform=platform,
-            build=str(file.name.version),
-        )
+        Cell(interpreter=tag.interpreter, abi=tag.abi, platform_tag=tag.platform, platform=platform, build=build)
         for file in files
         for tag in file.name.tags
         if platform in platforms(tag.platform)

@@ -74,10 +74,11 @@ def sha256_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
 
 
-def has_content(path: Path, sha256: str) -> bool:
+def has_content(path: str | Path, sha256: str) -> bool:
     """Whether a file is there with the content that has this sha256."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest() == sha256
     except OSError:
         return False
 

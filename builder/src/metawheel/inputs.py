@@ -18,7 +18,7 @@ from metawheel.plan import Plan, plan
 from metawheel.released import RELEASED_FILE
 
 if TYPE_CHECKING:
-    from metawheel.upstream.http import Mirror
+    from metawheel.upstream.mirrors import Mirror
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,14 @@ from packaging.utils import BuildTag, NormalizedName, parse_wheel_filename
 from packaging.version import Version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WheelName:
     """What a wheel's file name says (binary distribution format, "File name convention")."""
 
     project: NormalizedName
     version: Version
+    release: Version  # without the local version label (PEP 440, "Local version identifiers")
+    local: str | None  # that label
     build: BuildTag
     tags: frozenset[Tag]
 
@@ -28,8 +30,25 @@ def wheel_name(filename: str) -> WheelName:
 
     Raises packaging.utils.InvalidWheelFilename, also where the version is not a PEP 440 version.
     """
-    project, version, build, tags = parse_wheel_filename(filename)
-    return WheelName(project=project, version=version, build=build, tags=tags)
+    try:
+        project, version, rest = filename.split("-", 2)
+        return WheelName(*_beginning(f"{project}-{version}"), *_ending(rest))
+    except ValueError:
+        parse_wheel_filename(filename)  # says what is wrong, of the whole name
+        raise
+
+
+# Thousands of names share some hundred beginnings and endings, and the library takes its time for each.
+@functools.cache
+def _beginning(stem: str) -> tuple[NormalizedName, Version, Version, str | None]:
+    project, version, _, _ = parse_wheel_filename(f"{stem}-py3-none-any.whl")
+    return project, version, Version(version.public), version.local
+
+
+@functools.cache
+def _ending(rest: str) -> tuple[BuildTag, frozenset[Tag]]:
+    _, _, build, tags = parse_wheel_filename(f"name-0-{rest}")
+    return build, tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +79,11 @@ class UpstreamFile:
 
     @property
     def release(self) -> Version:
-        """The version without its local version label (PEP 440, "Local version identifiers")."""
-        return Version(self.name.version.public)
+        return self.name.release
 
     @property
     def local(self) -> str | None:
-        return self.name.version.local
+        return self.name.local
 
     @property
     def sort_key(self) -> tuple[str, Version, str, str, str]:

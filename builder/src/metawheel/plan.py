@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name, is_normalized_name
 from packaging.version import Version
@@ -21,6 +20,7 @@ from metawheel.choose import Branch, Catalog, Choice
 from metawheel.errors import FamilyError
 from metawheel.family import FAMILY_FILE, SITE_FOLDERS, Companion, Family, WrapperRule
 from metawheel.model import Cell, Omission, Platform, Released, UpstreamFile, Wrapper
+from metawheel.pairing import Pairing
 from metawheel.reissue import settle
 from metawheel.tags import PythonTag, cell_key, guards, intersect, marker, partition
 
@@ -33,6 +33,7 @@ class Plan:
 
     wrappers: tuple[Wrapper, ...]
     omissions: tuple[Omission, ...]
+    date: str  # of the newest fact in the ledgers: a build has no clock
 
 
 def plan(
@@ -59,7 +60,8 @@ def plan(
     omissions: list[Omission] = []
     asked = {name: catalog for name, catalog in catalogs.items() if only is None or name in only}
     for catalog in asked.values():
-        planner = _Planner(catalog=catalog, labelled=labelled, flavour=flavour)
+        pairings = {companion.project: Pairing(catalog, companion) for companion in catalog.family.companion}
+        planner = _Planner(catalog=catalog, labelled=labelled, flavour=flavour, pairings=pairings)
         wrappers += planner.run()
         omissions += planner.omissions
     _refuse_shared_names(families, wrappers)
@@ -67,7 +69,10 @@ def plan(
         name: [i for i in items if i.flavour == flavour] for name, items in (released or {}).items() if name in asked
     }
     order = sorted(settle(wrappers, past, catalogs), key=lambda wrapper: (wrapper.name, Version(wrapper.version)))
-    return Plan(wrappers=tuple(order), omissions=tuple(dict.fromkeys(omissions)))
+    date = max(
+        (day for files in ledgers.values() for file in files for day in (file.first_seen, file.gone or "")), default=""
+    )
+    return Plan(wrappers=tuple(order), omissions=tuple(dict.fromkeys(omissions)), date=date)
 
 
 def _refuse_shared_names(families: Sequence[Family], wrappers: Iterable[Wrapper]) -> None:
@@ -107,6 +112,7 @@ class _Planner:
     catalog: Catalog
     labelled: frozenset[tuple[str, Version, Platform]]
     flavour: str
+    pairings: Mapping[str, Pairing]
     omissions: list[Omission] = field(default_factory=list)
 
     @property
@@ -168,7 +174,7 @@ class _Planner:
         files = [file for branch in branches.values() for file in branch.files]
         for companion in self.family.companion:
             if companion.project in rule.adds:
-                paired, reason = self._pair(companion, release)
+                paired, reason = self.pairings[companion.project].of(release)
                 if paired is None:
                     omit(companion.project, reason)
                     return None
@@ -216,26 +222,6 @@ class _Planner:
                 beside[requirement].append(platform)
         return lines + [_with(requirement, marker(found)) for requirement, found in sorted(beside.items())]
 
-    def _pair(self, companion: Companion, release: Version) -> tuple[Version | None, str]:
-        """The companion's release whose METADATA names this release, or the reason why there is none."""
-        project = self.family.project
-        paired: list[Version] = []
-        loose: list[Version] = []
-        for candidate in self.catalog.releases(companion.project):
-            if self.catalog.yanked(companion.project, candidate) is not None:
-                continue
-            for line in self.catalog.requires(companion.project, candidate):
-                specifier = _specifier(line)
-                if specifier.contains(release, prereleases=True):
-                    bounded = any(part.operator in ("==", "<=", "<", "~=") for part in specifier)
-                    (paired if bounded else loose).append(candidate)
-        if paired:
-            same = companion.prefer_same_version and release in paired
-            return (release if same else max(paired)), ""
-        if loose:
-            return None, f"{companion.project} {max(loose)} does not say which one {project} it was built for"
-        return None, f"no {companion.project} whose METADATA names {project} {release}"
-
     def _extra(
         self,
         companion: Companion,
@@ -246,7 +232,7 @@ class _Planner:
         omit: _Omit,
     ) -> tuple[tuple[str, ...], list[UpstreamFile]]:
         """An extra's lines for the platforms where the paired companion has the same build, and its files."""
-        paired, reason = self._pair(companion, release)
+        paired, reason = self.pairings[companion.project].of(release)
         if paired is None:
             omit(f"extra {companion.extra}", reason)
             return (), []
@@ -308,11 +294,6 @@ def _otherwise(plain: str, pins: Mapping[Platform, str]) -> str:
     return plain if plain in pins.values() else max(relabelled, default=plain)
 
 
-@functools.cache
-def _specifier(line: str) -> SpecifierSet:
-    return Requirement(line).specifier
-
-
 def _first_not_yanked(made: Iterable[tuple[Version, str, Wrapper]]) -> Iterator[tuple[Version, str, Wrapper]]:
     """The first wrapper that is not yanked; else the first of all, for those who have locked it."""
     yanked: list[tuple[Version, str, Wrapper]] = []
@@ -355,8 +336,12 @@ def _requires_python(files: Iterable[UpstreamFile], cells: Sequence[Cell]) -> st
     oldest = min(PythonTag(cell.interpreter, cell.abi).version for cell in cells)
     lowest = ".".join(map(str, oldest))
     bounds: dict[str, list[str]] = defaultdict(list)
-    for file in files:
-        stated = SpecifierSet(file.requires_python or "")
-        lower = [s.version.removesuffix(".*") for s in stated if s.operator in (">=", "~=", "==")]
-        bounds[file.project].append(lower[0] if lower else lowest)
+    for project, stated in {(file.project, file.requires_python or "") for file in files}:
+        bounds[project].append(_lower_bound(stated) or lowest)
     return f">={max((min(found, key=Version) for found in bounds.values()), key=Version)}"
+
+
+@functools.cache
+def _lower_bound(requires_python: str) -> str | None:
+    found = (s.version.removesuffix(".*") for s in SpecifierSet(requires_python) if s.operator in (">=", "~=", "=="))
+    return next(found, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.resources
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -29,8 +30,14 @@ def render_project(wrapper: Wrapper) -> Tree:
     }
 
 
+@functools.cache
 def _template(name: str) -> str:
     return importlib.resources.files("metawheel").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _hatchling() -> str:
+    return version("hatchling")
 
 
 def _pyproject(wrapper: Wrapper) -> str:
@@ -65,7 +72,7 @@ def _pyproject(wrapper: Wrapper) -> str:
         hatch["metadata"] = {"allow-direct-references": True}
     document = {
         "build-system": {
-            "requires": [f"hatchling=={version('hatchling')}"],
+            "requires": [f"hatchling=={_hatchling()}"],
             "build-backend": "hatchling.build",
         },
         "project": project,

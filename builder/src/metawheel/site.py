@@ -15,7 +15,7 @@ from metawheel.errors import OutputError, UpstreamAlarm
 from metawheel.model import Artifact, Statement, UpstreamFile, Wrapper
 from metawheel.render import Link, project_pages, root_pages
 from metawheel.swap import Stage
-from metawheel.upstream.http import Mirror, mirrored
+from metawheel.upstream.mirrors import Mirror, mirrored
 
 MANIFEST = "metawheel.json"
 FORMAT = 2
@@ -91,9 +91,9 @@ class Manifest:
         """Whether every file is there with its size; contents are `metawheel check`'s business."""
         try:
             return (
-                all((site / "files" / name).stat().st_size == item.size for name, item in self.wheels.items())
-                and all((site / "files" / f"{name}.metadata").is_file() for name in self.wheels)
-                and all((site / page).is_file() for page in self.pages)
+                all(os.stat(f"{site}/files/{name}").st_size == item.size for name, item in self.wheels.items())
+                and all(os.path.isfile(f"{site}/files/{name}.metadata") for name in self.wheels)
+                and all(os.path.isfile(f"{site}/{page}") for page in self.pages)
             )
         except OSError:
             return False
@@ -175,32 +175,34 @@ def _upstream_link(file: UpstreamFile, hosted: HostedFiles, mirrors: Sequence[Mi
     )
 
 
-def lay_down(
-    stage: Stage, old: Manifest | None, new: Manifest, pages: Mapping[str, bytes], built: Path
-) -> tuple[str, ...]:
-    """Lay down a site's next state, its new wheels taken from `built`; returns the paths that differ.
+def lay_down(stage: Stage, old: Manifest | None, new: Manifest, pages: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Lay down a site's next state; returns the paths that differ.
 
-    What did not change is the same file as before (a hard link): its time and its ETag stay.
+    A wheel is new if it lies in `stage.work`, and else the current state's. What did not change is the same file as
+    before (a hard link): its time and its ETag stay.
     """
+    made = set(os.listdir(stage.work))
     changed: list[str] = []
-    files = {f"files/{name}": (item.sha256, built / name) for name, item in new.wheels.items()}
-    files |= {
-        f"files/{name}.metadata": (item.metadata_sha256, built / f"{name}.metadata")
-        for name, item in new.wheels.items()
-    }
-    before = set(old.pages) if old is not None else set()
-    for name in old.wheels if old is not None else ():
-        before |= {f"files/{name}", f"files/{name}.metadata"}
-    for path, (sha256, source) in sorted(files.items()):
-        if source.exists() or not stage.keep(path, sha256):
+    files = _files(new)
+    for path, name in files.items():
+        if name in made:
             changed.append(path)
-            stage.move(path, source)
+            stage.take(path, name)
+        else:
+            stage.link(path)
     for path, content in sorted(pages.items()):
         if not stage.keep(path, new.pages[path]):
             changed.append(path)
             stage.write(path, content)
     stage.write(MANIFEST, new.dump())
+    before = set() if old is None else {*old.pages, *_files(old)}
     return (*changed, *sorted(before - set(files) - set(pages)))
+
+
+def _files(manifest: Manifest) -> dict[str, str]:
+    """A site's wheels and their METADATA: path → file name."""
+    names = (name for wheel in sorted(manifest.wheels) for name in (wheel, f"{wheel}.metadata"))
+    return {f"files/{name}": name for name in names}
 
 
 def page_digests(pages: Mapping[str, bytes]) -> dict[str, str]:

@@ -22,7 +22,7 @@ _OLD = "-old"
 
 
 class Stage:
-    """The next state of a folder, being laid down beside it."""
+    """The next state of a folder, being laid down beside it; paths are relative, with slashes."""
 
     def __init__(self, folder: Path, current: Path) -> None:
         self.work = folder / ".work"  # for what is made on the way; gone when the state is complete
@@ -30,37 +30,43 @@ class Stage:
         self.complete = False  # set when the state may take the folder's place
         self._folder = folder
         self._current = current
-        self._made = {folder}
+        self._made = {""}
 
-    def _place(self, path: str) -> Path:
-        place = self._folder / path
-        if place.parent not in self._made:
-            for folder in reversed(place.relative_to(self._folder).parents[:-1]):
-                (self._folder / folder).mkdir(exist_ok=True)
-                (self._folder / folder).chmod(0o755)  # readable for a web server, whatever the umask
-            self._made.add(place.parent)
-        return place
+    def _place(self, path: str) -> str:
+        folder = path.rpartition("/")[0]
+        if folder not in self._made:
+            place = self._place(folder)
+            os.mkdir(place)
+            Path(place).chmod(0o755)  # readable for a web server, whatever the umask
+            self._made.add(folder)
+        return f"{self._folder}/{path}"
 
     def keep(self, path: str, sha256: str) -> bool:
         """Take a file over from the current state, if it is there with this content."""
-        current = self._current / path
-        if not has_content(current, sha256):
+        if not has_content(f"{self._current}/{path}", sha256):
             return False
-        try:
-            os.link(current, self._place(path))
-        except OSError:  # a file system without hard links
-            shutil.copy2(current, self._place(path))
+        self.link(path)
         return True
 
-    def move(self, path: str, source: Path) -> None:
+    def link(self, path: str) -> None:
+        """Take a file over from the current state."""
+        current, place = f"{self._current}/{path}", self._place(path)
+        try:
+            os.link(current, place)
+        except OSError:  # a file system without hard links
+            shutil.copy2(current, place)
+
+    def take(self, path: str, name: str) -> None:
+        """Take a file over that was made in `work`."""
         place = self._place(path)
-        shutil.move(source, place)
-        place.chmod(0o644)
+        os.rename(f"{self.work}/{name}", place)
+        os.chmod(place, 0o644)
 
     def write(self, path: str, content: bytes) -> None:
         place = self._place(path)
-        place.write_bytes(content)
-        place.chmod(0o644)
+        with open(place, "wb") as file:
+            file.write(content)
+        os.chmod(place, 0o644)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ _MACOS = re.compile(r"macosx_(?P<major>\d+)_(?P<minor>\d+)_(?P<machine>\w+)")
 _GLIBC = {"linux": (0, 0), "manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 
+@functools.cache
 def platforms(platform_tag: str) -> tuple[Platform, ...]:
     """The platforms that a platform tag may be for; none for `any` and for tags that are not known."""
     if platform_tag in _WINDOWS:
@@ -37,6 +38,7 @@ def platforms(platform_tag: str) -> tuple[Platform, ...]:
     return ()
 
 
+@functools.cache
 def system_version(platform_tag: str) -> tuple[int, ...]:
     """The oldest glibc, musl or macOS that a tag stands for: a greater one is stricter."""
     if match := _MACOS.fullmatch(platform_tag):

@@ -1,14 +1,14 @@
-"""Building the wrappers' wheels with hatchling's own PEP 517 hook, in worker processes."""
+"""Building the wrappers' wheels with hatchling's own wheel builder, in worker processes."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import io
 import multiprocessing
 import os
 import signal
-import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +16,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metawheel.errors import BuildError
 from metawheel.model import Artifact
 from metawheel.project import TAG_VARIABLE, Tree
+
+if TYPE_CHECKING:
+    from hatchling.builders.wheel import WheelBuilder
+    from hatchling.plugin.manager import PluginManager
 
 # Every build has the same clock, so that the same inputs give the same bytes (reproducible-builds.org).
 SOURCE_DATE_EPOCH = "1580601600"  # 2020-02-02, hatchling's own default
@@ -74,7 +79,6 @@ def _without_interruption() -> Iterator[None]:
 def _start() -> None:
     os.environ["SOURCE_DATE_EPOCH"] = SOURCE_DATE_EPOCH
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    import hatchling.build  # noqa: F401  paid once a worker
 
 
 def _end_with_parent() -> None:
@@ -85,30 +89,35 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
+@functools.cache
+def _plugins() -> PluginManager:
+    """What `hatchling.build.build_wheel` finds anew for every wheel."""
+    from hatchling.plugin.manager import PluginManager
+
+    return PluginManager()
+
+
 def _build(job: Job, folder: str) -> list[Artifact]:
-    import hatchling.build
+    from hatchling.builders.wheel import WheelBuilder
 
-    with tempfile.TemporaryDirectory(prefix="project-", dir=folder) as place:
-        write_project(job.tree, Path(place))
-        back = os.getcwd()
-        os.chdir(place)
-        try:
-            return [_build_one(hatchling.build.build_wheel, job, wheel, folder) for wheel in job.wheels]
-        finally:
-            os.chdir(back)
+    # One place for all of a worker's projects: what they have in common, the build hook and its bytecode, stays.
+    place = Path(folder, f"project-{os.getpid()}")
+    write_project(job.tree, place)
+    builder = WheelBuilder(str(place), plugin_manager=_plugins())
+    return [_build_one(builder, job, wheel, folder) for wheel in job.wheels]
 
 
-def _build_one(hook: Callable[[str], str], job: Job, wheel: str, folder: str) -> Artifact:
+def _build_one(builder: WheelBuilder, job: Job, wheel: str, folder: str) -> Artifact:
     os.environ[TAG_VARIABLE] = wheel.removesuffix(".whl").split("-", 2)[2]
     messages = io.StringIO()
     try:
         with contextlib.redirect_stdout(messages):
-            built = hook(folder)
+            [built] = builder.build(directory=folder, versions=["standard"])
     except Exception as error:  # noqa: BLE001  a foreign tool's failure, whatever its kind, is this wrapper's failure
         raise BuildError(f"{job.key}: hatchling could not build {wheel}: {error}") from None
-    if built != wheel:
-        raise BuildError(f"{job.key}: hatchling built {built}, not {wheel}")
-    return read_artifact(Path(folder, wheel), write_metadata=True)
+    if os.path.basename(built) != wheel:
+        raise BuildError(f"{job.key}: hatchling built {os.path.basename(built)}, not {wheel}")
+    return read_artifact(Path(built), write_metadata=True)
 
 
 def read_artifact(path: Path, *, write_metadata: bool = False) -> Artifact:
@@ -130,7 +139,8 @@ def read_artifact(path: Path, *, write_metadata: bool = False) -> Artifact:
 def write_project(tree: Tree, folder: Path) -> None:
     """Lay a project's files down; file modes do not follow the umask, they go into the wheel."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in tree.items():
-        path = folder / name
-        path.write_text(content, encoding="utf-8", newline="\n")
+    for name, text in tree.items():
+        path, content = folder / name, text.encode()
+        if not path.exists() or path.read_bytes() != content:
+            path.write_bytes(content)
         path.chmod(0o644)

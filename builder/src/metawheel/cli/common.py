@@ -13,7 +13,8 @@ import typer
 
 if TYPE_CHECKING:
     from metawheel.family import Family
-    from metawheel.upstream.http import Fetcher, Mirror
+    from metawheel.upstream.http import Fetcher
+    from metawheel.upstream.mirrors import Mirror
 
 Packages = Annotated[
     Path | None,
@@ -61,7 +62,7 @@ def flavour_of(value: str) -> str:
 
 
 def mirrors_of(values: list[str] | None) -> tuple[Mirror, ...]:
-    from metawheel.upstream.http import Mirror
+    from metawheel.upstream.mirrors import Mirror
 
     try:
         return tuple(Mirror.parse(value) for value in values or ())

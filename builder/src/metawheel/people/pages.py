@@ -30,7 +30,7 @@ from metawheel.people.setups import (
 )
 from metawheel.plan import Plan
 from metawheel.site import HostedFiles
-from metawheel.upstream.http import Mirror, mirrored
+from metawheel.upstream.mirrors import Mirror, mirrored
 
 FRONT, MATRIX, DATA = "index.html", "matrix.html", "static/people.json"
 STATIC = ("people.css", "people.js", "icon.svg")

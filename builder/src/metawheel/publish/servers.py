@@ -18,7 +18,7 @@ from twine import repository as twine_repository
 
 from metawheel.errors import PublishError
 from metawheel.model import wheel_name
-from metawheel.upstream.http import PYPI
+from metawheel.upstream.mirrors import PYPI
 
 GENERIC = "generic"
 

@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 import requests
 
 from metawheel.errors import OutputError, Unreachable
-from metawheel.upstream.http import CHUNK, Fetcher, mirrored, reason
+from metawheel.upstream.http import CHUNK, Fetcher, reason
+from metawheel.upstream.mirrors import mirrored
 
 Progress = Callable[[int, "int | None"], None]  # bytes so far, the whole number of bytes where known
 

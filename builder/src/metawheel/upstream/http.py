@@ -9,25 +9,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import requests
 from cachecontrol import CacheControlAdapter
 from cachecontrol.caches import SeparateBodyFileCache
-from pypi_simple import ACCEPT_ANY, PYPI_SIMPLE_ENDPOINT
+from pypi_simple import ACCEPT_ANY
 from requests.adapters import HTTPAdapter
 from urllib3 import Retry
 
 from metawheel import __version__
 from metawheel.errors import OutputError, Unparsable, Unreachable
 from metawheel.files import cache_folder
+from metawheel.upstream.mirrors import Mirror
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two bytes
 DEADLINE = 300  # seconds for a whole page
 RETRY_AFTER_MAX = 20  # seconds that a server may ask us to wait
 BODY_LIMIT = 16 * 1024 * 1024  # bytes; the largest page known is below 1 MiB
 CHUNK = 256 * 1024
-PYPI = "pypi"  # how the command line names PyPI's simple index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,40 +37,6 @@ class Page:
     url: str
     content: bytes
     content_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mirror:
-    """Where addresses that begin with `origin` are fetched instead: a URL or a folder."""
-
-    origin: str
-    target: str
-
-    @classmethod
-    def parse(cls, text: str) -> Mirror:
-        """Read FROM=TO; raises ValueError."""
-        origin, separator, target = text.partition("=")
-        if not separator or not origin or not target:
-            raise ValueError(f"{text!r} is not FROM=TO")
-        origin = PYPI_SIMPLE_ENDPOINT if origin == PYPI else origin
-        if origin.endswith("/") and not target.endswith("/"):
-            target += "/"
-        return cls(origin, target)
-
-    def apply(self, url: str) -> str | None:
-        return self.target + url.removeprefix(self.origin) if url.startswith(self.origin) else None
-
-    @property
-    def is_folder(self) -> bool:
-        return urlsplit(self.target).scheme not in ("http", "https")
-
-
-def mirrored(url: str, mirrors: Iterable[Mirror]) -> str:
-    """The address that the first fitting mirror gives; a folder's as a file: URL."""
-    for mirror in mirrors:
-        if (found := mirror.apply(url)) is not None:
-            return Path(unquote(found)).absolute().as_uri() if mirror.is_folder else found
-    return url
 
 
 class Fetcher:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 
 import requests
+from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
 from packaging.metadata import parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -18,7 +20,8 @@ from metawheel.errors import SourceError, Unparsable, Unreachable
 from metawheel.family import Companion, Family
 from metawheel.model import Problem, UpstreamFile
 from metawheel.parallel import threads
-from metawheel.upstream.http import TIMEOUT, Fetcher, mirrored
+from metawheel.upstream.http import TIMEOUT, Fetcher
+from metawheel.upstream.mirrors import mirrored
 from metawheel.upstream.pages import parse_page
 from metawheel.upstream.sources import pypi_page
 
@@ -97,19 +100,24 @@ def requirements_on(project: str, companion: Companion, metadata: bytes) -> tupl
     for line in parse_email(metadata)[0].get("requires_dist", []):
         try:
             requirement = Requirement(line)
-        except InvalidRequirement:
+        except (InvalidRequirement, RecursionError):
             continue  # an unreadable line on another project; one on ours leaves the release unpaired
         if canonicalize_name(requirement.name) != project:
             continue
         found = f"{project}{requirement.specifier}"
         if requirement.marker is None or "extra" not in str(requirement.marker):
             base.add(found)
-        elif any(
-            requirement.marker.evaluate({**_ENVIRONMENT, **system, "extra": companion.pairs_in_extra or ""})
-            for system in _SYSTEMS
-        ):
+        elif _holds(requirement.marker, companion.pairs_in_extra or ""):
             extra.add(found)
     return tuple(sorted(base or extra))
+
+
+def _holds(marker: Marker, extra: str) -> bool:
+    """Whether a marker holds on some system with an extra; one that nothing can be asked by holds nowhere."""
+    try:
+        return any(marker.evaluate({**_ENVIRONMENT, **system, "extra": extra}) for system in _SYSTEMS)
+    except (UndefinedComparison, UndefinedEnvironmentName):
+        return False
 
 
 def _metadata(project: str, release: Version, files: list[UpstreamFile], fetcher: Fetcher) -> bytes:
@@ -153,5 +161,6 @@ def _from_wheel(url: str, fetcher: Fetcher) -> bytes:
             return content
     except (requests.RequestException, RemoteZipError) as error:
         raise Unreachable(url, f"its METADATA could not be read: {error}") from error
-    except (zipfile.BadZipFile, StopIteration) as error:
+    # What is damaged shows in many ways: a cut stream, another compression, encryption, a name that is no text.
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, StopIteration) as error:
         raise Unparsable(url, "is not a wheel with METADATA") from error

@@ -62,7 +62,15 @@ def _json_packages(page: Page) -> Iterator[DistributionPackage]:
         for file in data["files"]:  # PEP 714: the first name of the key still counts
             file.setdefault("core-metadata", file.get("dist-info-metadata"))
         found = ProjectPage.from_json_data(data)
-    except (ValueError, ValidationError, UnsupportedRepoVersionError, KeyError, TypeError, AttributeError) as error:
+    except (
+        ValueError,
+        ValidationError,
+        UnsupportedRepoVersionError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise Unparsable(page.url, f"is not a JSON project page (PEP 691): {str(error).splitlines()[0]}") from error
     return (package for package in found.packages if _is_wheel(package.url))
 
@@ -94,8 +102,8 @@ def _is_wheel(url: str) -> bool:
 
 def _item(url: str) -> str:
     """What to call a link that cannot be used: the part of it that looks like a wheel's name."""
-    found = re.search(r"[^/]*\.whl[^/]*", url, re.IGNORECASE)
-    return found[0] if found is not None else url.rpartition("/")[2]
+    segments = url.split("/")
+    return next((segment for segment in segments if ".whl" in segment.lower()), segments[-1])
 
 
 def _file(package: DistributionPackage, base: str, source: str, sha256_from: str) -> UpstreamFile:
