@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from metawheel.model import Artifact, Wrapper
 from metawheel.project import render_project
 from metawheel.site import HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
 from metawheel.swap import staged
-from metawheel.wheels import Job, build_wheels, read_artifact
+from metawheel.wheels import Job, artifact, build_wheels, read_metadata
 
 
 def emit(packages: str, folder: str) -> None:
@@ -38,8 +37,11 @@ def site(wrappers: str, wheels: str, folder: str) -> None:
             if old is not None and name in old.wheels and _is_kept(Path(folder), old.wheels[name]):
                 artifacts[name] = old.wheels[name]
             else:
-                shutil.copyfile(Path(wheels, name), stage.work / name)
-                artifacts[name] = read_artifact(stage.work / name, write_metadata=True)
+                content = Path(wheels, name).read_bytes()
+                metadata = read_metadata(content)
+                (stage.work / name).write_bytes(content)
+                (stage.work / f"{name}.metadata").write_bytes(metadata)
+                artifacts[name] = artifact(name, content, metadata)
         pages, incomplete = site_pages(planned, artifacts, HostedFiles(urls={}))
         new = Manifest(
             inputs="",

@@ -6,14 +6,10 @@ are compressed, so the same wheel gives the same bytes everywhere.
 
 from __future__ import annotations
 
-import base64
-import csv
+import functools
 import hashlib
-import io
 import os
-import struct
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -23,9 +19,7 @@ from installer.sources import WheelFile
 
 from metawheel.errors import RelabelError
 from metawheel.model import wheel_name
-
-CHUNK = 1024 * 1024
-_LOCAL_HEADER = struct.Struct("<26xHH")  # APPNOTE.TXT 4.3.7: the lengths of the name and of the extra field
+from metawheel.wheelcopy import copy_wheel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +49,8 @@ def relabel_wheel(source: Path, filename: str, label: str, folder: Path) -> Rela
     target = folder / relabelled_name(filename, label)
     part = folder / f".{target.name}.part"
     try:
-        with zipfile.ZipFile(source) as wheel, source.open("rb") as raw, part.open("w+b") as out:
-            metadata = _rewrite(wheel, raw, out, filename, label)
+        with source.open("rb") as raw, part.open("w+b") as out:
+            metadata = _rewrite(raw, out, filename, label)
         verify(source, filename)
         verify(part, target.name)
         with part.open("rb") as file:
@@ -79,82 +73,35 @@ def verify(path: Path, filename: str) -> None:
             raise RelabelError(f"{filename}: does not match its RECORD: {error}") from error
 
 
-def _rewrite(wheel: zipfile.ZipFile, raw: BinaryIO, out: BinaryIO, filename: str, label: str) -> bytes:
+def _rewrite(source: BinaryIO, target: BinaryIO, filename: str, label: str) -> bytes:
     name = wheel_name(filename)
-    folders = {member.partition("/")[0] for member in wheel.namelist()}
-    stems = [folder.removesuffix(".dist-info") for folder in folders if folder.endswith(".dist-info")]
-    if len(stems) != 1:
-        raise RelabelError(f"{filename}: has {len(stems)} dist-info folders, not one")
-    stem = stems[0]
+    with zipfile.ZipFile(source) as wheel:
+        folders = {member.partition("/")[0] for member in wheel.namelist()}
+        stems = [folder.removesuffix(".dist-info") for folder in folders if folder.endswith(".dist-info")]
+        if len(stems) != 1:
+            raise RelabelError(f"{filename}: has {len(stems)} dist-info folders, not one")
+        folder = f"{stems[0]}.dist-info"
+        metadata = wheel.read(f"{folder}/METADATA").replace(b"\r\n", b"\n")
     old, new = f"Version: {name.version}\n".encode(), f"Version: {name.version}+{label}\n".encode()
-    metadata = wheel.read(f"{stem}.dist-info/METADATA").replace(b"\r\n", b"\n")
     end = metadata.find(b"\n\n") + 1 or len(metadata)  # the headers, without what follows the first empty line
     head = metadata[:end]
     if head.count(b"\n" + old) != 1:
         raise RelabelError(f"{filename}: its METADATA does not state version {name.version} once")
     metadata = head.replace(b"\n" + old, b"\n" + new) + metadata[end:]
-    record = _record(wheel.read(f"{stem}.dist-info/RECORD").decode(), stem, label, metadata)
-    changed = {f"{stem}.dist-info/METADATA": metadata, f"{stem}.dist-info/RECORD": record}
-    with zipfile.ZipFile(out, "w") as target:
-        for item in wheel.infolist():
-            entry = _entry(item, _renamed(item.filename, stem, label))
-            if item.filename in changed:
-                # Stored: what compression makes of it depends on the zlib at hand.
-                target.writestr(entry, changed[item.filename], compress_type=zipfile.ZIP_STORED)
-            else:
-                entry.header_offset = out.tell()
-                _copy_compressed(item, entry, raw, out)
-                # zipfile can only compress; so its list is told of the entry by hand.
-                target.filelist.append(entry)
-                target.NameToInfo[entry.filename] = entry
-                target.start_dir = out.tell()
+    copy_wheel(
+        source,
+        target,
+        folder,
+        {f"{folder}/METADATA": metadata},
+        renamed=functools.partial(_renamed, stems[0], label),
+        compression=zipfile.ZIP_STORED,  # what compression makes of it depends on the zlib at hand
+    )
     return metadata
 
 
-def _renamed(path: str, stem: str, label: str) -> str:
+def _renamed(stem: str, label: str, path: str) -> str:
     folder, slash, rest = path.partition("/")
     for ending in (".dist-info", ".data"):
         if folder == f"{stem}{ending}":
             return f"{stem}+{label}{ending}{slash}{rest}"
     return path
-
-
-def _record(text: str, stem: str, label: str, metadata: bytes) -> bytes:
-    """The RECORD of the relabelled wheel: the same lines, other paths, METADATA's hash and size anew."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    for path, digest, size in csv.reader(io.StringIO(text)):
-        if path == f"{stem}.dist-info/METADATA":
-            sha256 = base64.urlsafe_b64encode(hashlib.sha256(metadata).digest()).rstrip(b"=").decode()
-            writer.writerow([_renamed(path, stem, label), f"sha256={sha256}", str(len(metadata))])
-        else:
-            writer.writerow([_renamed(path, stem, label), digest, size])
-    return out.getvalue().encode()
-
-
-def _entry(item: zipfile.ZipInfo, filename: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(filename, item.date_time)
-    entry.compress_type = item.compress_type
-    entry.external_attr = item.external_attr
-    entry.create_system = item.create_system
-    return entry
-
-
-def _copy_compressed(item: zipfile.ZipInfo, entry: zipfile.ZipInfo, raw: BinaryIO, out: BinaryIO) -> None:
-    """Copy an entry's bytes as they are compressed, behind a header of its own."""
-    entry.CRC, entry.file_size, entry.compress_size = item.CRC, item.file_size, item.compress_size
-    out.write(entry.FileHeader())
-    out.writelines(_compressed(item, raw))
-
-
-def _compressed(item: zipfile.ZipInfo, raw: BinaryIO) -> Iterator[bytes]:
-    raw.seek(item.header_offset)
-    name_length, extra_length = _LOCAL_HEADER.unpack(raw.read(_LOCAL_HEADER.size))
-    raw.seek(name_length + extra_length, os.SEEK_CUR)
-    left = item.compress_size
-    while left:
-        chunk = raw.read(min(CHUNK, left))
-        if not chunk:
-            raise zipfile.BadZipFile(f"{item.filename} is cut off")
-        left -= len(chunk)
-        yield chunk

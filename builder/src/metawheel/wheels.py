@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from metawheel.errors import BuildError
 from metawheel.model import Artifact
 from metawheel.project import TAG_VARIABLE, Tree
+from metawheel.wheelcopy import retagged
 
 if TYPE_CHECKING:
-    from hatchling.builders.wheel import WheelBuilder
     from hatchling.plugin.manager import PluginManager
 
 # Every build has the same clock, so that the same inputs give the same bytes (reproducible-builds.org).
@@ -89,47 +89,60 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
+def _build(job: Job, folder: str) -> list[Artifact]:
+    first, *others = job.wheels
+    # One place for all of a worker's projects: what they have in common, the build hook and its bytecode, stays.
+    place = Path(folder, f"project-{os.getpid()}")
+    write_project(job.tree, place)
+    os.environ[TAG_VARIABLE] = _tag(first)
+    messages = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(messages):
+            built = Path(_hatchling(str(place), folder))
+    except Exception as error:  # noqa: BLE001  a foreign tool's failure, whatever its kind, is this wrapper's failure
+        raise BuildError(f"{job.key}: hatchling could not build {first}: {error}") from None
+    if built.name != first:
+        raise BuildError(f"{job.key}: hatchling built {built.name}, not {first}")
+    content = built.read_bytes()
+    metadata = read_metadata(content)
+    made = {wheel: retagged(content, _tag(wheel)) for wheel in others}
+    for wheel, data in made.items():
+        Path(folder, wheel).write_bytes(data)
+    for wheel in job.wheels:
+        Path(folder, f"{wheel}.metadata").write_bytes(metadata)
+    return [artifact(wheel, data, metadata) for wheel, data in ((first, content), *made.items())]
+
+
+def _hatchling(project: str, folder: str) -> str:
+    """What `hatchling.build.build_wheel` does, but for the plugins, which that looks for anew each time."""
+    from hatchling.builders.wheel import WheelBuilder
+
+    [built] = WheelBuilder(project, plugin_manager=_plugins()).build(directory=folder, versions=["standard"])
+    return built
+
+
 @functools.cache
 def _plugins() -> PluginManager:
-    """What `hatchling.build.build_wheel` finds anew for every wheel."""
     from hatchling.plugin.manager import PluginManager
 
     return PluginManager()
 
 
-def _build(job: Job, folder: str) -> list[Artifact]:
-    from hatchling.builders.wheel import WheelBuilder
-
-    # One place for all of a worker's projects: what they have in common, the build hook and its bytecode, stays.
-    place = Path(folder, f"project-{os.getpid()}")
-    write_project(job.tree, place)
-    builder = WheelBuilder(str(place), plugin_manager=_plugins())
-    return [_build_one(builder, job, wheel, folder) for wheel in job.wheels]
+def _tag(wheel: str) -> str:
+    return wheel.removesuffix(".whl").split("-", 2)[2]
 
 
-def _build_one(builder: WheelBuilder, job: Job, wheel: str, folder: str) -> Artifact:
-    os.environ[TAG_VARIABLE] = wheel.removesuffix(".whl").split("-", 2)[2]
-    messages = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(messages):
-            [built] = builder.build(directory=folder, versions=["standard"])
-    except Exception as error:  # noqa: BLE001  a foreign tool's failure, whatever its kind, is this wrapper's failure
-        raise BuildError(f"{job.key}: hatchling could not build {wheel}: {error}") from None
-    if os.path.basename(built) != wheel:
-        raise BuildError(f"{job.key}: hatchling built {os.path.basename(built)}, not {wheel}")
-    return read_artifact(Path(built), write_metadata=True)
+def read_metadata(wheel: bytes) -> bytes:
+    """A wheel's METADATA; raises zipfile.BadZipFile and KeyError where it is no wheel."""
+    with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
+        found = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return archive.read(next(found, "METADATA"))
 
 
-def read_artifact(path: Path, *, write_metadata: bool = False) -> Artifact:
-    """The facts of a built wheel; can write its METADATA beside it."""
-    content = path.read_bytes()
-    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
-        name = next(n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
-        metadata = wheel.read(name)
-    if write_metadata:
-        path.with_name(f"{path.name}.metadata").write_bytes(metadata)
+def artifact(filename: str, content: bytes, metadata: bytes) -> Artifact:
+    """The facts of a built wheel."""
     return Artifact(
-        filename=path.name,
+        filename=filename,
         sha256=hashlib.sha256(content).hexdigest(),
         size=len(content),
         metadata_sha256=hashlib.sha256(metadata).hexdigest(),

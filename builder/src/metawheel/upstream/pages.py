@@ -80,7 +80,9 @@ def _html_packages(page: Page, problems: list[Problem]) -> Iterator[Distribution
     if "<" not in text:
         return  # nothing that could be a link
     lowered = text.lower()
-    if ("<html" in lowered and "</html" not in lowered) or lowered.rfind("<a ") > lowered.rfind("</a"):
+    opened = ("<html" in lowered and "</html" not in lowered) or lowered.rfind("<a ") > lowered.rfind("</a")
+    # The library takes a time that grows with the square of what follows a tag or comment without an end.
+    if opened or text.rfind("<") > text.rfind(">"):
         raise Unparsable(page.url, "is cut off: its last element is not closed")
     try:
         found = RepositoryPage.from_html(text)
