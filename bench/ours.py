@@ -11,7 +11,6 @@ from metawheel.family import load_families
 from metawheel.files import has_content
 from metawheel.inputs import Options, make_plan
 from metawheel.model import Artifact, Wrapper
-from metawheel.project import render_project
 from metawheel.site import HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
 from metawheel.swap import staged
 from metawheel.wheels import Job, artifact, build_wheels, read_metadata
@@ -20,7 +19,7 @@ from metawheel.wheels import Job, artifact, build_wheels, read_metadata
 def emit(packages: str, folder: str) -> None:
     """Plan the families' wrappers and build all their wheels."""
     wrappers = make_plan(load_families(Path(packages)), Options()).wrappers
-    jobs = [Job(key=wrapper.key, tree=render_project(wrapper), wheels=wrapper.wheels) for wrapper in wrappers]
+    jobs = [Job.of(wrapper) for wrapper in wrappers]
     for _ in build_wheels(jobs, Path(folder), lambda done, total: None):
         pass
 

@@ -22,7 +22,6 @@ from metawheel.family import load_family
 from metawheel.ledger import load
 from metawheel.model import Wrapper
 from metawheel.plan import plan
-from metawheel.project import render_project
 from metawheel.wheels import Job, build_wheels
 from tests.fakes.ledgers import (
     PACKAGES,
@@ -48,7 +47,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dic
     """The METADATA and the tags of some wrappers' built wheels."""
     folder = tmp_path_factory.mktemp("built")
     wrappers = [wrapper_of(committed_plan(), *key) for key in (CUDA, CPU, SELECT)]
-    jobs = [Job(key=w.key, tree=render_project(w), wheels=w.wheels) for w in wrappers]
+    jobs = [Job.of(wrapper) for wrapper in wrappers]
     list(build_wheels(jobs, folder, lambda done, total: None, workers=1))
     found = {}
     for wrapper in wrappers:

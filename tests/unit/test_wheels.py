@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -28,13 +29,10 @@ from metawheel.wheels import Job, build_wheels, write_project
 from tests.fakes.ledgers import PACKAGES, TORCH, committed_plan, torch_files, write_family
 
 
-def _job(wrapper: Wrapper) -> Job:
-    return Job(key=wrapper.key, tree=render_project(wrapper), wheels=wrapper.wheels)
-
-
-def _build(wrappers: Sequence[Wrapper], folder: Path) -> dict[str, bytes]:
+def _build(wrappers: Sequence[Wrapper], folder: Path, workers: int | None = None) -> dict[str, bytes]:
     folder.mkdir(parents=True, exist_ok=True)
-    found = list(build_wheels([_job(wrapper) for wrapper in wrappers], folder, lambda done, total: None))
+    jobs = [Job.of(wrapper) for wrapper in wrappers]
+    found = list(build_wheels(jobs, folder, lambda done, total: None, workers=workers))
     content = {artifact.filename: (folder / artifact.filename).read_bytes() for artifact in found}
     for artifact in found:
         assert artifact.size == len(content[artifact.filename])
@@ -75,20 +73,24 @@ def test_every_family_folder_has_a_headline_wrapper(headlines: list[Wrapper]) ->
     assert [wrapper.name for wrapper in headlines] == ["jaxlib-select", "torch-cpu", "torch-cuda"]
 
 
+@pytest.mark.parametrize("workers", [None, 2])
 def test_same_inputs_give_the_same_bytes(
-    small: tuple[Wrapper, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: tuple[Wrapper, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int | None
 ) -> None:
     first = _build(small, tmp_path / "one")
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
     monkeypatch.setenv("PYTHONHASHSEED", "12345")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    monkeypatch.setenv(TAG_VARIABLE, small[0].tags[-1])
     monkeypatch.setenv("LC_ALL", "C")
+    before = dict(os.environ)
     monkeypatch.chdir(tmp_path)
     mask = os.umask(0o077)
     try:
-        second = _build(small[::-1], tmp_path / "another folder" / "below")
+        second = _build(small[::-1], tmp_path / "another folder" / "below", workers)
     finally:
         os.umask(mask)
+    assert dict(os.environ) == before
     assert first == second
     assert set(first) == {name for wrapper in small for name in wrapper.wheels}
 
@@ -214,11 +216,22 @@ def test_twine_finds_nothing_wrong_with_the_headline_wrappers(built: Path) -> No
     assert done.stdout.count("PASSED") == len(list(built.glob("*.whl")))
 
 
-def test_a_wrapper_that_cannot_be_built_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [None, 1])
+def test_a_wrapper_that_cannot_be_built_is_named(tmp_path: Path, workers: int | None) -> None:
+    wheel = "torch_cu999-9.9-py3-none-any.whl"
     tree = {"pyproject.toml": '[build-system]\nrequires = []\n[project]\nname = "x"\n'}
-    job = Job(key="torch-cu999==9.9", tree=tree, wheels=("torch_cu999-9.9-py3-none-any.whl",))
+    job = Job(key="torch-cu999==9.9", tree=tree, wheels=(wheel,), wanted=frozenset({wheel}))
     with pytest.raises(BuildError, match=r"torch-cu999==9\.9: hatchling could not build"):
-        list(build_wheels([job], tmp_path, lambda done, total: None))
+        list(build_wheels([job], tmp_path, lambda done, total: None, workers=workers))
+
+
+def test_only_the_wheels_that_are_wanted_are_made(headlines: list[Wrapper], built: Path, tmp_path: Path) -> None:
+    wrapper = next(wrapper for wrapper in headlines if len(wrapper.wheels) > 1)
+    last = wrapper.wheels[-1]
+    job = replace(Job.of(wrapper), wanted=frozenset({last}))
+    assert [item.filename for item in build_wheels([job], tmp_path, lambda done, total: None)] == [last]
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {last, f"{last}.metadata"}
+    assert (tmp_path / last).read_bytes() == (built / last).read_bytes()
 
 
 def test_nothing_to_build_builds_nothing(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def build(
     jobs, digests = _jobs(planned.wrappers)
     recorded = _recorded(families, options.flavour)
     kept = _kept(site, old, digests, recorded)
-    missing = [replace(job, wheels=left) for job in jobs if (left := tuple(w for w in job.wheels if w not in kept))]
+    missing = [replace(job, wanted=left) for job in jobs if (left := job.wanted - kept.keys())]
     with staged(site) as stage:
         made = {item.filename: item for item in build_wheels(missing, stage.work, progress)}
         _refuse_other_bytes(made, recorded)
@@ -109,12 +109,8 @@ def write_projects(wrappers: Iterable[Wrapper], folder: Path) -> None:
 
 def _jobs(wrappers: Iterable[Wrapper]) -> tuple[list[Job], dict[str, str]]:
     """A job for each wrapper, and for each wheel the digest of the project it is built from."""
-    jobs: list[Job] = []
-    digests: dict[str, str] = {}
-    for wrapper in wrappers:
-        tree = render_project(wrapper)
-        jobs.append(Job(key=wrapper.key, tree=tree, wheels=wrapper.wheels))
-        digests |= dict.fromkeys(wrapper.wheels, _tree_digest(tree))
+    jobs = [Job.of(wrapper) for wrapper in wrappers]
+    digests = {name: digest for job in jobs for digest in [_tree_digest(job.tree)] for name in job.wheels}
     return jobs, dict(sorted(digests.items()))
 
 

@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from hatchling.__about__ import __version__ as hatchling_version
 
 from metawheel import released
 from metawheel.family import FAMILY_FILE, Family
@@ -55,7 +56,7 @@ def digest(families: Iterable[Family], options: Options) -> str:
     # What makes a site lies in these.
     for path in sorted([*here.glob("*.py"), *(here / "people").glob("*.py"), *(here / "templates").rglob("*")]):
         program.update(path.read_bytes() if path.is_file() else b"")
-    facts = [program.hexdigest(), version("hatchling"), options.flavour, str(options.allow_unhashed), options.url]
+    facts = [program.hexdigest(), hatchling_version, options.flavour, str(options.allow_unhashed), options.url]
     facts += [f"{mirror.origin}={mirror.target}" for mirror in options.mirrors]
     found.update(json.dumps(facts).encode())
     for family in sorted(families, key=lambda family: family.name):

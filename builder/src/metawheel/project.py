@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import importlib.resources
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any
 
 import tomli_w
+from hatchling.__about__ import __version__ as hatchling_version
 
 from metawheel.coverage import coverage, markdown
 from metawheel.model import Wrapper
@@ -33,11 +33,6 @@ def render_project(wrapper: Wrapper) -> Tree:
 @functools.cache
 def _template(name: str) -> str:
     return importlib.resources.files("metawheel").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-@functools.cache
-def _hatchling() -> str:
-    return version("hatchling")
 
 
 def _pyproject(wrapper: Wrapper) -> str:
@@ -72,7 +67,7 @@ def _pyproject(wrapper: Wrapper) -> str:
         hatch["metadata"] = {"allow-direct-references": True}
     document = {
         "build-system": {
-            "requires": [f"hatchling=={_hatchling()}"],
+            "requires": [f"hatchling=={hatchling_version}"],
             "build-backend": "hatchling.build",
         },
         "project": project,

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metawheel.errors import BuildError
-from metawheel.model import Artifact
-from metawheel.project import TAG_VARIABLE, Tree
+from metawheel.model import Artifact, Wrapper
+from metawheel.project import TAG_VARIABLE, Tree, render_project
 from metawheel.wheelcopy import retagged
 
 if TYPE_CHECKING:
@@ -30,13 +30,24 @@ if TYPE_CHECKING:
 SOURCE_DATE_EPOCH = "1580601600"  # 2020-02-02, hatchling's own default
 
 
+# Below that number of projects a worker's start costs more than it saves.
+FEW = 10
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One project and the wheels to build from it."""
+    """One project and the wheels to make of it."""
 
     key: str
     tree: Tree
-    wheels: tuple[str, ...]  # file names
+    wheels: tuple[str, ...]  # file names of all that the project gives; the first is what hatchling builds
+    wanted: frozenset[str]
+
+    @classmethod
+    def of(cls, wrapper: Wrapper) -> Job:
+        """All wheels of a wrapper."""
+        wheels = wrapper.wheels
+        return cls(key=wrapper.key, tree=render_project(wrapper), wheels=wheels, wanted=frozenset(wheels))
 
 
 def build_wheels(
@@ -46,19 +57,26 @@ def build_wheels(
 
     Raises BuildError, which names the wrapper.
     """
-    if not jobs:
-        return
-    count = min(workers or os.cpu_count() or 1, len(jobs))
-    pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
+    if workers is None and len(jobs) < FEW:
+        results: Iterator[list[Artifact]] = (_build(job, str(folder)) for job in jobs)
+    else:
+        results = _in_workers(jobs, folder, workers or os.cpu_count() or 1)
+    for done, made in enumerate(results, start=1):
+        yield from made
+        progress(done, len(jobs))
+
+
+def _in_workers(jobs: Sequence[Job], folder: Path, workers: int) -> Iterator[list[Artifact]]:
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, initializer=_start)
     try:
         with _without_interruption():
             futures = {pool.submit(_build, job, str(folder)): job for job in jobs}
-        for done, future in enumerate(as_completed(futures), start=1):
+        for future in as_completed(futures):
             try:
-                yield from future.result()
+                yield future.result()
             except BrokenProcessPool as error:
                 raise BuildError(f"{futures[future].key}: the worker process died while it was built") from error
-            progress(done, len(jobs))
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -77,7 +95,6 @@ def _without_interruption() -> Iterator[None]:
 
 
 def _start() -> None:
-    os.environ["SOURCE_DATE_EPOCH"] = SOURCE_DATE_EPOCH
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -90,27 +107,40 @@ def _end_with_parent() -> None:
 
 
 def _build(job: Job, folder: str) -> list[Artifact]:
-    first, *others = job.wheels
-    # One place for all of a worker's projects: what they have in common, the build hook and its bytecode, stays.
+    first = job.wheels[0]
+    # One place for all of a process's projects: what they have in common, the build hook and its bytecode, stays.
     place = Path(folder, f"project-{os.getpid()}")
     write_project(job.tree, place)
-    os.environ[TAG_VARIABLE] = _tag(first)
     messages = io.StringIO()
     try:
-        with contextlib.redirect_stdout(messages):
-            built = Path(_hatchling(str(place), folder))
+        with contextlib.redirect_stdout(messages), _environment():
+            built = Path(_hatchling(str(place), str(place)))
     except Exception as error:  # noqa: BLE001  a foreign tool's failure, whatever its kind, is this wrapper's failure
         raise BuildError(f"{job.key}: hatchling could not build {first}: {error}") from None
     if built.name != first:
         raise BuildError(f"{job.key}: hatchling built {built.name}, not {first}")
     content = built.read_bytes()
     metadata = read_metadata(content)
-    made = {wheel: retagged(content, _tag(wheel)) for wheel in others}
-    for wheel, data in made.items():
+    made = []
+    for wheel in (name for name in job.wheels if name in job.wanted):
+        data = content if wheel == first else retagged(content, wheel.removesuffix(".whl").split("-", 2)[2])
         Path(folder, wheel).write_bytes(data)
-    for wheel in job.wheels:
         Path(folder, f"{wheel}.metadata").write_bytes(metadata)
-    return [artifact(wheel, data, metadata) for wheel, data in ((first, content), *made.items())]
+        made.append(artifact(wheel, data, metadata))
+    built.unlink()
+    return made
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """What hatchling and our hook read of it is the same on every machine."""
+    before = {name: os.environ.pop(name, None) for name in (TAG_VARIABLE, "SOURCE_DATE_EPOCH")}
+    os.environ["SOURCE_DATE_EPOCH"] = SOURCE_DATE_EPOCH
+    try:
+        yield
+    finally:
+        del os.environ["SOURCE_DATE_EPOCH"]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def _hatchling(project: str, folder: str) -> str:
@@ -126,10 +156,6 @@ def _plugins() -> PluginManager:
     from hatchling.plugin.manager import PluginManager
 
     return PluginManager()
-
-
-def _tag(wheel: str) -> str:
-    return wheel.removesuffix(".whl").split("-", 2)[2]
 
 
 def read_metadata(wheel: bytes) -> bytes:

@@ -81,8 +81,7 @@ def _html_packages(page: Page, problems: list[Problem]) -> Iterator[Distribution
         return  # nothing that could be a link
     lowered = text.lower()
     opened = ("<html" in lowered and "</html" not in lowered) or lowered.rfind("<a ") > lowered.rfind("</a")
-    # The library takes a time that grows with the square of what follows a tag or comment without an end.
-    if opened or text.rfind("<") > text.rfind(">"):
+    if opened or is_cut_off(text):
         raise Unparsable(page.url, "is cut off: its last element is not closed")
     try:
         found = RepositoryPage.from_html(text)
@@ -96,6 +95,11 @@ def _html_packages(page: Page, problems: list[Problem]) -> Iterator[Distribution
                 yield DistributionPackage.from_link(link)
             except ValueError as error:
                 problems.append(Problem(url=page.url, item=_item(link.url), reason=str(error)))
+
+
+def is_cut_off(text: str) -> bool:
+    """Whether HTML's last tag or comment has no end: the parser's time grows with the square of what follows one."""
+    return text.rfind("<") > text.rfind(">")
 
 
 def _is_wheel(url: str) -> bool:
