@@ -7,20 +7,21 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from metawheel.family import load_families
 from metawheel.files import has_content
-from metawheel.inputs import Options, make_plan
 from metawheel.model import Artifact, Wrapper
-from metawheel.site import HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
+from metawheel.site import FILES, HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
 from metawheel.swap import staged
 from metawheel.wheels import Job, artifact, build_wheels, read_metadata
 
 
 def emit(packages: str, folder: str) -> None:
     """Plan the families' wrappers and build all their wheels."""
+    from metawheel.family import load_families
+    from metawheel.inputs import Options, make_plan
+
     wrappers = make_plan(load_families(Path(packages)), Options()).wrappers
     jobs = [Job.of(wrapper) for wrapper in wrappers]
-    for _ in build_wheels(jobs, Path(folder), lambda done, total: None):
+    for _ in build_wheels(jobs, Path(folder), lambda done, total: None, work=Path(folder)):
         pass
 
 
@@ -38,8 +39,8 @@ def site(wrappers: str, wheels: str, folder: str) -> None:
             else:
                 content = Path(wheels, name).read_bytes()
                 metadata = read_metadata(content)
-                (stage.work / name).write_bytes(content)
-                (stage.work / f"{name}.metadata").write_bytes(metadata)
+                stage.write(f"{FILES}/{name}", content)
+                stage.write(f"{FILES}/{name}.metadata", metadata)
                 artifacts[name] = artifact(name, content, metadata)
         pages, incomplete = site_pages(planned, artifacts, HostedFiles(urls={}))
         new = Manifest(

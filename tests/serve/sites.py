@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from metawheel.model import Artifact
 from metawheel.render import Link, project_pages, root_pages
-from metawheel.site import Manifest, lay_down, page_digests
+from metawheel.site import FILES, Manifest, lay_down, page_digests
 from metawheel.swap import staged
 from tests.fakes.wheels import BuiltWheel, WheelSpec, build_wheel
 
@@ -72,8 +72,8 @@ def write_site(
     }
     with staged(folder) as stage:
         for name, wheel in wheels.items():
-            (stage.work / name).write_bytes(wheel.data)
-            (stage.work / f"{name}.metadata").write_bytes(wheel.metadata)
+            stage.write(f"{FILES}/{name}", wheel.data)
+            stage.write(f"{FILES}/{name}.metadata", wheel.metadata)
         manifest = Manifest(
             inputs=page_digests(pages)["simple/index.html"], wheels=artifacts, pages=page_digests(pages)
         )

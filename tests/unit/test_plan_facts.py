@@ -48,7 +48,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dic
     folder = tmp_path_factory.mktemp("built")
     wrappers = [wrapper_of(committed_plan(), *key) for key in (CUDA, CPU, SELECT)]
     jobs = [Job.of(wrapper) for wrapper in wrappers]
-    list(build_wheels(jobs, folder, lambda done, total: None, workers=1))
+    list(build_wheels(jobs, folder, lambda done, total: None, work=folder / "work", workers=1))
     found = {}
     for wrapper in wrappers:
         texts = set()

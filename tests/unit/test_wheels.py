@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from tests.fakes.ledgers import PACKAGES, TORCH, committed_plan, torch_files, wr
 def _build(wrappers: Sequence[Wrapper], folder: Path, workers: int | None = None) -> dict[str, bytes]:
     folder.mkdir(parents=True, exist_ok=True)
     jobs = [Job.of(wrapper) for wrapper in wrappers]
-    found = list(build_wheels(jobs, folder, lambda done, total: None, workers=workers))
+    found = list(build_wheels(jobs, folder, lambda done, total: None, work=folder / "work", workers=workers))
     content = {artifact.filename: (folder / artifact.filename).read_bytes() for artifact in found}
     for artifact in found:
         assert artifact.size == len(content[artifact.filename])
@@ -222,18 +223,29 @@ def test_a_wrapper_that_cannot_be_built_is_named(tmp_path: Path, workers: int | 
     tree = {"pyproject.toml": '[build-system]\nrequires = []\n[project]\nname = "x"\n'}
     job = Job(key="torch-cu999==9.9", tree=tree, wheels=(wheel,), wanted=frozenset({wheel}))
     with pytest.raises(BuildError, match=r"torch-cu999==9\.9: hatchling could not build"):
-        list(build_wheels([job], tmp_path, lambda done, total: None, workers=workers))
+        list(build_wheels([job], tmp_path, lambda done, total: None, work=tmp_path / "work", workers=workers))
+
+
+def test_a_worker_that_is_killed_is_told_of_with_the_wrapper(headlines: list[Wrapper], tmp_path: Path) -> None:
+    job = Job.of(headlines[0])
+    deadly = replace(
+        job, tree={**job.tree, "hatch_build.py": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"}
+    )
+    with pytest.raises(BuildError, match=f"{re.escape(job.key)}: the worker process died"):
+        list(build_wheels([deadly], tmp_path, lambda done, total: None, work=tmp_path / "work", workers=1))
 
 
 def test_only_the_wheels_that_are_wanted_are_made(headlines: list[Wrapper], built: Path, tmp_path: Path) -> None:
     wrapper = next(wrapper for wrapper in headlines if len(wrapper.wheels) > 1)
     last = wrapper.wheels[-1]
     job = replace(Job.of(wrapper), wanted=frozenset({last}))
-    assert [item.filename for item in build_wheels([job], tmp_path, lambda done, total: None)] == [last]
+    assert [
+        item.filename for item in build_wheels([job], tmp_path, lambda done, total: None, work=tmp_path / "work")
+    ] == [last]
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {last, f"{last}.metadata"}
     assert (tmp_path / last).read_bytes() == (built / last).read_bytes()
 
 
 def test_nothing_to_build_builds_nothing(tmp_path: Path) -> None:
-    assert list(build_wheels([], tmp_path, lambda done, total: None)) == []
+    assert list(build_wheels([], tmp_path, lambda done, total: None, work=tmp_path / "work")) == []
     assert list(tmp_path.iterdir()) == []

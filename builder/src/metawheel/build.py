@@ -18,7 +18,7 @@ from metawheel.inputs import Options, digest, make_plan
 from metawheel.model import Artifact, Omission, Wrapper
 from metawheel.people.pages import pages as people_pages
 from metawheel.project import Tree, render_project
-from metawheel.site import HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
+from metawheel.site import FILES, HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
 from metawheel.swap import staged, tidy
 from metawheel.wheels import Job, build_wheels, write_project
 
@@ -64,7 +64,7 @@ def build(
     kept = _kept(site, old, digests, recorded)
     missing = [replace(job, wanted=left) for job in jobs if (left := job.wanted - kept.keys())]
     with staged(site) as stage:
-        made = {item.filename: item for item in build_wheels(missing, stage.work, progress)}
+        made = {item.filename: item for item in build_wheels(missing, stage.folder(FILES), progress, work=stage.work)}
         _refuse_other_bytes(made, recorded)
         wheels = {name: made[name] if name in made else kept[name] for name in sorted(digests)}
         pages, incomplete = site_pages(planned.wrappers, wheels, hosted, options.mirrors)
@@ -135,8 +135,8 @@ def _kept(
         for name, item in old.wheels.items()
         if name in digests
         and (item.sha256 == recorded[name] if name in recorded else old.projects.get(name) == digests[name])
-        and has_content(f"{site}/files/{name}", item.sha256)
-        and has_content(f"{site}/files/{name}.metadata", item.metadata_sha256)
+        and has_content(f"{site}/{FILES}/{name}", item.sha256)
+        and has_content(f"{site}/{FILES}/{name}.metadata", item.metadata_sha256)
     }
 
 

@@ -179,9 +179,8 @@ class Family(_Table):
     def _consistent(self) -> Family:
         rules = {rule.name for rule in self.wrapper}
         companions = {companion.project for companion in self.companion}
-        listed = {project for source in self.source for project in source.projects}
         required = {canonicalize_name(Requirement(name).name) for plugin in self.plugin for name in plugin.requires}
-        for project in sorted({self.project, *companions, *required} - listed):
+        for project in sorted({self.project, *companions, *required} - self.listed):
             raise ValueError(f"no source lists the project {project!r}")
         if self.prefix and not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?-?", self.prefix):
             raise ValueError(f"prefix {self.prefix!r} is not the beginning of a normalized project name")
@@ -203,6 +202,11 @@ class Family(_Table):
     @property
     def ledger_path(self) -> Path:
         return self.folder / LEDGER_FILE
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """The projects that its sources list."""
+        return frozenset(project for source in self.source for project in source.projects)
 
     def may_emit(self, wrapper: str) -> bool:
         """Whether a wrapper's name fits one of the rules; which backends there are is the ledger's to say."""

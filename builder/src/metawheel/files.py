@@ -10,9 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import platformdirs
-from filelock import FileLock, Timeout
-
 from metawheel.errors import OutputError
 
 PATIENCE = 10  # seconds to wait for another run that is writing the same file
@@ -20,12 +17,18 @@ PATIENCE = 10  # seconds to wait for another run that is writing the same file
 
 def cache_folder() -> Path:
     """Where fetched pages, half-finished downloads and locks are kept: METAWHEEL_CACHE, or the user's cache."""
-    return Path(os.environ.get("METAWHEEL_CACHE") or platformdirs.user_cache_dir("metawheel"))
+    if named := os.environ.get("METAWHEEL_CACHE"):
+        return Path(named)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("metawheel"))
 
 
 @contextmanager
 def alone(path: Path, *, patience: float = 0) -> Iterator[None]:
     """Hold the lock of a file or folder, kept apart from it; raises OutputError if another run has it."""
+    from filelock import FileLock, Timeout
+
     locks = cache_folder() / "locks"
     lock = FileLock(locks / hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest())
     try:

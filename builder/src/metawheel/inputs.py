@@ -36,15 +36,18 @@ class Options:
 def make_plan(families: Iterable[Family], options: Options, *, name: str | None = None) -> Plan:
     """The plan that families and their ledgers give; with a wrapper's name, of the families that may emit it."""
     families = tuple(families)
-    only = {family.name for family in families if name is not None and family.may_emit(name)}
-    ledgers = {family.name: load(family.ledger_path) for family in families}
+    asked = {family.name for family in families if name is not None and family.may_emit(name)}
+    if asked:
+        # Which builds there are is for all ledgers to say that have the same projects.
+        projects = {project for family in families if family.name in asked for project in family.listed}
+        families = tuple(family for family in families if projects & family.listed)
     return plan(
         families,
-        ledgers,
+        {family.name: load(family.ledger_path) for family in families},
         flavour=options.flavour,
         allow_unhashed=options.allow_unhashed,
         released={family.name: released.load(family) for family in families},
-        only=only or None,
+        only=asked or None,
     )
 
 

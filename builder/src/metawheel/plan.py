@@ -77,7 +77,7 @@ def plan(
 
 def _refuse_shared_names(families: Sequence[Family], wrappers: Iterable[Wrapper]) -> None:
     paths = {family.name: family.folder / FAMILY_FILE for family in families}
-    upstream = {project for family in families for source in family.source for project in source.projects}
+    upstream = frozenset().union(*(family.listed for family in families))
     owner: dict[str, str] = {}
     keys: set[str] = set()
     for wrapper in wrappers:

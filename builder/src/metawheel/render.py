@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import html
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+from packaging.version import Version
 
 from metawheel.model import wheel_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Link:
-    """One file on a project page."""
+    """One file on a project page; written once, however many pages list it."""
 
     filename: str
     url: str  # absolute, or relative to the page
@@ -23,13 +27,58 @@ class Link:
     yanked: str | None = None
     metadata: str | None = None  # sha256 of the METADATA that is served beside it, or "true"
 
+    @cached_property
+    def html(self) -> str:
+        """The link as PEP 503 and its followers have it."""
+        attributes: dict[str, str] = {}
+        if self.requires_python is not None:
+            attributes["data-requires-python"] = self.requires_python
+        if self.yanked is not None:  # PEP 592
+            attributes["data-yanked"] = self.yanked
+        if self.metadata is not None:  # PEP 714: the new name and, for old clients, the first one
+            value = self.metadata if self.metadata == "true" else f"sha256={self.metadata}"
+            attributes |= {"data-core-metadata": value, "data-dist-info-metadata": value}
+        fragment = f"#sha256={self.sha256}" if self.sha256 else ""
+        return _anchor(self.url + fragment, self.filename, attributes)
+
+    @cached_property
+    def json(self) -> str:
+        """The link as PEP 691 and its followers have it."""
+        file: dict[str, Any] = {
+            "filename": self.filename,
+            "url": self.url,
+            "hashes": {"sha256": self.sha256} if self.sha256 else {},
+        }
+        if self.size is not None:
+            file["size"] = self.size
+        if self.requires_python is not None:
+            file["requires-python"] = self.requires_python
+        file["yanked"] = (self.yanked or True) if self.yanked is not None else False
+        if self.metadata is not None:
+            value = True if self.metadata == "true" else {"sha256": self.metadata}
+            file |= {"core-metadata": value, "dist-info-metadata": value}
+        return _json(file)
+
 
 def project_pages(project: str, links: Iterable[Link]) -> dict[str, bytes]:
     """A project's page in both forms: index.html (PEP 503) and index.json (PEP 691)."""
-    order = sorted(links, key=lambda link: (wheel_name(link.filename).version, link.filename))
+    by_version: dict[Version, list[Link]] = defaultdict(list)
+    for link in links:
+        by_version[wheel_name(link.filename).version].append(link)
+    versions = sorted(by_version)
+    order = [link for version in versions for link in sorted(by_version[version], key=lambda link: link.filename)]
     # PEP 700 makes the size of every file mandatory from API version 1.1 on.
     api = "1.1" if all(link.size is not None for link in order) else "1.0"
-    return {"index.html": _project_html(project, order, api), "index.json": _project_json(project, order, api)}
+    head = {
+        "meta": {"api-version": api},
+        "name": project,
+        "versions": [str(version) for version in versions],  # PEP 700
+    }
+    files = ",".join(link.json for link in order)
+    return {
+        "index.html": _html(f"Links for {project}", [link.html for link in order], api),
+        "index.json": f'{_json(head)[:-1]},"files":[{files}]}}\n'.encode(),
+    }
 
 
 def root_pages(projects: Iterable[str]) -> dict[str, bytes]:
@@ -37,52 +86,7 @@ def root_pages(projects: Iterable[str]) -> dict[str, bytes]:
     names = sorted(projects)
     anchors = [_anchor(f"{name}/", name, {}) for name in names]
     data = {"meta": {"api-version": "1.1"}, "projects": [{"name": name} for name in names]}
-    return {"index.html": _html("Simple index", anchors, "1.1"), "index.json": _json(data)}
-
-
-def _project_html(project: str, links: Sequence[Link], api: str) -> bytes:
-    anchors = []
-    for link in links:
-        attributes: dict[str, str] = {}
-        if link.requires_python is not None:
-            attributes["data-requires-python"] = link.requires_python
-        if link.yanked is not None:  # PEP 592
-            attributes["data-yanked"] = link.yanked
-        if link.metadata is not None:  # PEP 714: the new name and, for old clients, the first one
-            value = link.metadata if link.metadata == "true" else f"sha256={link.metadata}"
-            attributes |= {"data-core-metadata": value, "data-dist-info-metadata": value}
-        fragment = f"#sha256={link.sha256}" if link.sha256 else ""
-        anchors.append(_anchor(link.url + fragment, link.filename, attributes))
-    return _html(f"Links for {project}", anchors, api)
-
-
-def _project_json(project: str, links: Sequence[Link], api: str) -> bytes:
-    versions = sorted({wheel_name(link.filename).version for link in links})
-    return _json(
-        {
-            "meta": {"api-version": api},
-            "name": project,
-            "versions": [str(version) for version in versions],  # PEP 700
-            "files": [_file(link) for link in links],
-        }
-    )
-
-
-def _file(link: Link) -> dict[str, Any]:
-    file: dict[str, Any] = {
-        "filename": link.filename,
-        "url": link.url,
-        "hashes": {"sha256": link.sha256} if link.sha256 else {},
-    }
-    if link.size is not None:
-        file["size"] = link.size
-    if link.requires_python is not None:
-        file["requires-python"] = link.requires_python
-    file["yanked"] = (link.yanked or True) if link.yanked is not None else False
-    if link.metadata is not None:
-        value = True if link.metadata == "true" else {"sha256": link.metadata}
-        file |= {"core-metadata": value, "dist-info-metadata": value}
-    return file
+    return {"index.html": _html("Simple index", anchors, "1.1"), "index.json": f"{_json(data)}\n".encode()}
 
 
 def _anchor(url: str, text: str, attributes: Mapping[str, str]) -> str:
@@ -108,5 +112,5 @@ def _html(title: str, anchors: Sequence[str], api: str) -> bytes:
     return "\n".join(lines).encode() + b"\n"
 
 
-def _json(data: Mapping[str, Any]) -> bytes:
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=True)

@@ -7,7 +7,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ from metawheel.swap import Stage
 from metawheel.upstream.mirrors import Mirror, mirrored
 
 MANIFEST = "metawheel.json"
+FILES = "files"  # the folder of the wheels and their METADATA
 FORMAT = 2
 
 
 def _fields(value: Any) -> dict[str, Any]:
     """A dataclass as JSON has it."""
-    return {item.name: getattr(value, item.name) for item in fields(value)}
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +92,8 @@ class Manifest:
         """Whether every file is there with its size; contents are `metawheel check`'s business."""
         try:
             return (
-                all(os.stat(f"{site}/files/{name}").st_size == item.size for name, item in self.wheels.items())
-                and all(os.path.isfile(f"{site}/files/{name}.metadata") for name in self.wheels)
+                all(os.stat(f"{site}/{FILES}/{name}").st_size == item.size for name, item in self.wheels.items())
+                and all(os.path.isfile(f"{site}/{FILES}/{name}.metadata") for name in self.wheels)
                 and all(os.path.isfile(f"{site}/{page}") for page in self.pages)
             )
         except OSError:
@@ -118,13 +119,20 @@ def site_pages(
             views[wrapper.view].append(wrapper)
     pages: dict[str, bytes] = {}
     incomplete: set[str] = set()
+    known: dict[str, Link] = {}
+
+    def linked(file: UpstreamFile) -> Link:
+        if file.filename not in known:
+            known[file.filename] = _upstream_link(file, hosted, mirrors)
+        return known[file.filename]
+
     for folder, members in [("simple", list(wrappers)), *((f"{view}/simple", found) for view, found in views.items())]:
         up = "../" * (folder.count("/") + 2)
         links: dict[str, list[Link]] = defaultdict(list)
         for wrapper in members:
             links[wrapper.name] += [_wrapper_link(wrapper, wheels[name], up) for name in wrapper.wheels]
         for project, files in _upstream_files(members).items():
-            found = [_upstream_link(file, hosted, mirrors) for file in files if file.filename not in hosted.missing]
+            found = [linked(file) for file in files if file.filename not in hosted.missing]
             if len(found) < len(files) and found:
                 incomplete.add(project)
             # A page without any file is left out: a client then asks its next index, PyPI.
@@ -153,7 +161,7 @@ def _upstream_files(wrappers: Iterable[Wrapper]) -> dict[str, list[UpstreamFile]
 def _wrapper_link(wrapper: Wrapper, wheel: Artifact, up: str) -> Link:
     return Link(
         filename=wheel.filename,
-        url=f"{up}files/{wheel.filename}",
+        url=f"{up}{FILES}/{wheel.filename}",
         sha256=wheel.sha256,
         size=wheel.size,
         requires_python=wrapper.requires_python,
@@ -178,16 +186,15 @@ def _upstream_link(file: UpstreamFile, hosted: HostedFiles, mirrors: Sequence[Mi
 def lay_down(stage: Stage, old: Manifest | None, new: Manifest, pages: Mapping[str, bytes]) -> tuple[str, ...]:
     """Lay down a site's next state; returns the paths that differ.
 
-    A wheel is new if it lies in `stage.work`, and else the current state's. What did not change is the same file as
-    before (a hard link): its time and its ETag stay.
+    New wheels lie in the stage's folder `files` already, the others are the current state's. What did not change is the
+    same file as before (a hard link): its time and its ETag stay.
     """
-    made = set(os.listdir(stage.work))
+    made = set(os.listdir(stage.folder(FILES)))
     changed: list[str] = []
     files = _files(new)
     for path, name in files.items():
         if name in made:
             changed.append(path)
-            stage.take(path, name)
         else:
             stage.link(path)
     for path, content in sorted(pages.items()):
@@ -202,7 +209,7 @@ def lay_down(stage: Stage, old: Manifest | None, new: Manifest, pages: Mapping[s
 def _files(manifest: Manifest) -> dict[str, str]:
     """A site's wheels and their METADATA: path → file name."""
     names = (name for wheel in sorted(manifest.wheels) for name in (wheel, f"{wheel}.metadata"))
-    return {f"files/{name}": name for name in names}
+    return {f"{FILES}/{name}": name for name in names}
 
 
 def page_digests(pages: Mapping[str, bytes]) -> dict[str, str]:

@@ -41,6 +41,10 @@ class Stage:
             self._made.add(folder)
         return f"{self._folder}/{path}"
 
+    def folder(self, path: str) -> Path:
+        """A folder to lay files down in."""
+        return Path(self._place(f"{path}/"))
+
     def keep(self, path: str, sha256: str) -> bool:
         """Take a file over from the current state, if it is there with this content."""
         if not has_content(f"{self._current}/{path}", sha256):
@@ -55,12 +59,6 @@ class Stage:
             os.link(current, place)
         except OSError:  # a file system without hard links
             shutil.copy2(current, place)
-
-    def take(self, path: str, name: str) -> None:
-        """Take a file over that was made in `work`."""
-        place = self._place(path)
-        os.rename(f"{self.work}/{name}", place)
-        os.chmod(place, 0o644)
 
     def write(self, path: str, content: bytes) -> None:
         place = self._place(path)

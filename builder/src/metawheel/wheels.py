@@ -51,27 +51,32 @@ class Job:
 
 
 def build_wheels(
-    jobs: Sequence[Job], folder: Path, progress: Callable[[int, int], None], *, workers: int | None = None
+    jobs: Sequence[Job],
+    folder: Path,
+    progress: Callable[[int, int], None],
+    *,
+    work: Path,
+    workers: int | None = None,
 ) -> Iterator[Artifact]:
     """Build every job's wheels into a folder, each with its METADATA beside it as `<wheel>.metadata`.
 
-    Raises BuildError, which names the wrapper.
+    Their projects are laid down in the folder `work`. Raises BuildError, which names the wrapper.
     """
     if workers is None and len(jobs) < FEW:
-        results: Iterator[list[Artifact]] = (_build(job, str(folder)) for job in jobs)
+        results: Iterator[list[Artifact]] = (_build(job, str(folder), str(work)) for job in jobs)
     else:
-        results = _in_workers(jobs, folder, workers or os.cpu_count() or 1)
+        results = _in_workers(jobs, str(folder), str(work), workers or os.cpu_count() or 1)
     for done, made in enumerate(results, start=1):
         yield from made
         progress(done, len(jobs))
 
 
-def _in_workers(jobs: Sequence[Job], folder: Path, workers: int) -> Iterator[list[Artifact]]:
+def _in_workers(jobs: Sequence[Job], folder: str, work: str, workers: int) -> Iterator[list[Artifact]]:
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, initializer=_start)
     try:
         with _without_interruption():
-            futures = {pool.submit(_build, job, str(folder)): job for job in jobs}
+            futures = {pool.submit(_build, job, folder, work): job for job in jobs}
         for future in as_completed(futures):
             try:
                 yield future.result()
@@ -106,10 +111,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _build(job: Job, folder: str) -> list[Artifact]:
+def _build(job: Job, folder: str, work: str) -> list[Artifact]:
     first = job.wheels[0]
     # One place for all of a process's projects: what they have in common, the build hook and its bytecode, stays.
-    place = Path(folder, f"project-{os.getpid()}")
+    place = Path(work, f"project-{os.getpid()}")
     write_project(job.tree, place)
     messages = io.StringIO()
     try:
@@ -124,8 +129,8 @@ def _build(job: Job, folder: str) -> list[Artifact]:
     made = []
     for wheel in (name for name in job.wheels if name in job.wanted):
         data = content if wheel == first else retagged(content, wheel.removesuffix(".whl").split("-", 2)[2])
-        Path(folder, wheel).write_bytes(data)
-        Path(folder, f"{wheel}.metadata").write_bytes(metadata)
+        _write(f"{folder}/{wheel}", data)
+        _write(f"{folder}/{wheel}.metadata", metadata)
         made.append(artifact(wheel, data, metadata))
     built.unlink()
     return made
@@ -181,5 +186,10 @@ def write_project(tree: Tree, folder: Path) -> None:
     for name, text in tree.items():
         path, content = folder / name, text.encode()
         if not path.exists() or path.read_bytes() != content:
-            path.write_bytes(content)
-        path.chmod(0o644)
+            _write(path, content)
+
+
+def _write(path: str | Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+    os.chmod(path, 0o644)

@@ -64,9 +64,5 @@ def load_ledgers(packages: Path, projects: Iterable[str]) -> Ledgers:
     from metawheel.ledger import load
 
     wanted = set(projects)
-    families = [
-        family
-        for family in load_families(packages)
-        if wanted & {project for source in family.source for project in source.projects}
-    ]
+    families = [family for family in load_families(packages) if wanted & family.listed]
     return ledgers_of(file for family in families if family.ledger_path.exists() for file in load(family.ledger_path))

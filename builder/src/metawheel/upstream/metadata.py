@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import requests
-from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
+from packaging.markers import Marker
 from packaging.metadata import parse_email
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 from remotezip import RemoteZip, RemoteZipError
@@ -100,11 +100,11 @@ def requirements_on(project: str, companion: Companion, metadata: bytes) -> tupl
     for line in parse_email(metadata)[0].get("requires_dist", []):
         try:
             requirement = Requirement(line)
-        except (InvalidRequirement, RecursionError):
+            found = f"{project}{requirement.specifier}"
+        except (ValueError, RecursionError):  # InvalidRequirement, and numbers that are too long
             continue  # an unreadable line on another project; one on ours leaves the release unpaired
         if canonicalize_name(requirement.name) != project:
             continue
-        found = f"{project}{requirement.specifier}"
         if requirement.marker is None or "extra" not in str(requirement.marker):
             base.add(found)
         elif _holds(requirement.marker, companion.pairs_in_extra or ""):
@@ -116,7 +116,7 @@ def _holds(marker: Marker, extra: str) -> bool:
     """Whether a marker holds on some system with an extra; one that nothing can be asked by holds nowhere."""
     try:
         return any(marker.evaluate({**_ENVIRONMENT, **system, "extra": extra}) for system in _SYSTEMS)
-    except (UndefinedComparison, UndefinedEnvironmentName):
+    except (ValueError, KeyError):  # UndefinedComparison, UndefinedEnvironmentName, and numbers that are too long
         return False
 
 
