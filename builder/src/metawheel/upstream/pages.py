@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import warnings
@@ -132,11 +133,8 @@ def _file(package: DistributionPackage, base: str, source: str, sha256_from: str
     sha256 = package.digests.get("sha256")
     if sha256 is not None and not _SHA256.fullmatch(sha256.lower()):
         raise ValueError(f"its sha256 is not 64 hexadecimal digits: {sha256[:80]!r}")
-    if package.requires_python is not None:
-        try:
-            SpecifierSet(package.requires_python)
-        except InvalidSpecifier:
-            raise ValueError(f"its Requires-Python is not a specifier: {package.requires_python[:80]!r}") from None
+    if package.requires_python is not None and not _is_specifier(package.requires_python):
+        raise ValueError(f"its Requires-Python is not a specifier: {package.requires_python[:80]!r}")
     return UpstreamFile(
         filename=filename,
         source=source,
@@ -149,6 +147,15 @@ def _file(package: DistributionPackage, base: str, source: str, sha256_from: str
         requires_python=package.requires_python,
         yanked=(package.yanked_reason or "") if package.is_yanked else None,
     )
+
+
+@functools.cache
+def _is_specifier(text: str) -> bool:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        return False
+    return True
 
 
 def _metadata(package: DistributionPackage) -> str | None:
