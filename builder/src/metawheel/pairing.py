@@ -20,6 +20,7 @@ class Pairing:
         self._companion = companion
         self._pins: dict[Version, list[Version]] = defaultdict(list)  # nearly all name one release
         self._ranges: list[tuple[SpecifierSet, Version]] = []
+        self._found: dict[Version, tuple[Version | None, str]] = {}  # asked for by each backend of a release
         for candidate in catalog.releases(companion.project):
             if catalog.yanked(companion.project, candidate) is None:
                 for line in catalog.requires(companion.project, candidate):
@@ -34,6 +35,11 @@ class Pairing:
 
     def of(self, release: Version) -> tuple[Version | None, str]:
         """The companion's release whose METADATA names this release, or the reason why there is none."""
+        if release not in self._found:
+            self._found[release] = self._find(release)
+        return self._found[release]
+
+    def _find(self, release: Version) -> tuple[Version | None, str]:
         name = self._companion.project
         paired = list(self._pins.get(release, ()))
         loose: list[Version] = []
