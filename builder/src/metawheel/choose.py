@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from packaging.requirements import Requirement
-from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from metawheel.branches import Branch, Unusable, cells_of, directly, file_platforms, project_of
 from metawheel.family import Family, Plugin
 from metawheel.model import Cell, Platform, UpstreamFile
-from metawheel.tags import PythonTag, cell_key, intersect, marker, platforms, system_version
+from metawheel.tags import intersect
 
 PLAIN_BESIDE = "a plain build beside labelled ones of the same version (`metawheel relabel` gives it a label)"
 UNHASHED = "upstream states no sha256 (`metawheel sync --hash-missing` computes it)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """What one platform gets."""
-
-    own: bool  # the backend itself, not the plain build that stands in for it
-    pin: str
-    files: tuple[UpstreamFile, ...]
-    cells: tuple[Cell, ...]
-    beside: tuple[str, ...] = ()  # what is required with it: plugins
-    direct: tuple[str, ...] = ()  # the direct flavour's lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +26,6 @@ class Choice:
     branches: dict[Platform, Branch]
     yanked: str | None  # the reason, where upstream yanked every build of the backend
     omitted: tuple[tuple[str, str], ...]  # what, reason
-
-
-class Unusable(Exception):
-    """Upstream has wheels, but none that may be pinned; the message is the reason."""
-
-
-@functools.cache
-def _project(requirement: str) -> str:
-    return canonicalize_name(Requirement(requirement).name)
 
 
 @dataclass(slots=True)
@@ -120,7 +97,7 @@ class Catalog:
         return sorted(found)
 
     def _plugin_files(self, plugin: Plugin, release: Version) -> list[list[UpstreamFile]] | None:
-        files = [self._files[_project(name)].get(release, []) for name in plugin.requires]
+        files = [self._files[project_of(name)].get(release, []) for name in plugin.requires]
         return files if all(files) else None
 
     def usable_files(self, project: str, release: Version) -> list[UpstreamFile]:
@@ -200,9 +177,11 @@ class Catalog:
         beside: tuple[str, ...] = ()
         if found.own and found.plugin is not None:
             build = f"{build} with {found.plugin.requires[0].partition('[')[0]}"
-            cells, beside, usable = self._with_plugin(found, release, platform, _cells(usable, platform, build), usable)
+            cells, beside, usable = self._with_plugin(
+                found, release, platform, cells_of(usable, platform, build), usable
+            )
         else:
-            cells = _cells(usable, platform, build)
+            cells = cells_of(usable, platform, build)
         branch = Branch(
             own=bool(found.own),
             pin=f"{project}=={usable[0].name.version}",
@@ -210,7 +189,7 @@ class Catalog:
             cells=cells,
             beside=beside,
         )
-        return self._directly(branch, platform, omitted) if self.direct else branch
+        return directly(branch, platform, omitted) if self.direct else branch
 
     @staticmethod
     def _has_label(file: UpstreamFile, labelled: Iterable[UpstreamFile]) -> bool:
@@ -273,70 +252,19 @@ class Catalog:
         required = found.plugin.requires if found.plugin is not None else []
         files = list(files)
         for name in required:
-            project = _project(name)
+            project = project_of(name)
             there = [file for file in self._files[project][release] if platform in file_platforms(file)]
             usable = self._usable(there, withdrawn=found.withdrawn)
             if not usable:
                 raise Unusable(f"no {project} {release} there")
-            cells = intersect(cells, _cells(usable, platform, name))
+            cells = intersect(cells, cells_of(usable, platform, name))
             files += usable
         if not cells:
             raise Unusable(f"no interpreter has both {required[0]} {release} and the project itself")
         return cells, tuple(f"{name}=={release}" for name in required), files
-
-    def _directly(self, branch: Branch, platform: Platform, omitted: list[tuple[str, str]]) -> Branch:
-        """Replace a branch's pin by one line for each cell; what PyPI hosts stays a pin, PyPI serves it."""
-        project = _project(branch.pin)
-        own = [file for file in branch.files if file.project == project]
-        where = marker([platform])
-        if any(file.url is None for file in own):
-            return replace(branch, direct=tuple(f"{pin} ; {where}" for pin in (branch.pin, *branch.beside)))
-        best: dict[str, tuple[tuple[object, ...], UpstreamFile, Cell]] = {}
-        for file in own:
-            for cell in _cells([file], platform, ""):
-                condition = PythonTag(cell.interpreter, cell.abi).marker
-                if condition is None:
-                    omitted.append((f"{platform} {cell.python}", "environment markers cannot tell this interpreter"))
-                    continue
-                # Of two wheels for one cell the one that runs on more systems; manylinux before linux.
-                rank = (cell.platform_tag.startswith("linux_"), system_version(cell.platform_tag), file.filename)
-                if condition not in best or rank < best[condition][0]:
-                    best[condition] = (rank, file, cell)
-        if any("==" in condition for condition in best):
-            best = {condition: item for condition, item in best.items() if "==" in condition}
-        if not best:
-            raise Unusable("no interpreter that environment markers can tell")
-        lines = [
-            f"{project} @ {file.url}{f'#sha256={file.sha256}' if file.sha256 else ''} ; {condition} and {where}"
-            for condition, (_, file, _) in sorted(best.items(), key=lambda item: cell_key(item[1][2]))
-        ]
-        lines += [f"{requirement} ; {where}" for requirement in branch.beside]
-        chosen = {(cell.interpreter, cell.abi, cell.platform_tag) for _, _, cell in best.values()}
-        cells = [cell for cell in branch.cells if (cell.interpreter, cell.abi, cell.platform_tag) in chosen]
-        return replace(branch, cells=tuple(cells), direct=tuple(lines))
 
 
 def _yanked(files: Iterable[UpstreamFile]) -> str | None:
     """The reason, where all of some files are yanked."""
     reasons = [file.yanked for file in files]
     return None if None in reasons else min((reason for reason in reasons if reason is not None), default=None)
-
-
-def file_platforms(file: UpstreamFile) -> frozenset[Platform]:
-    return _platforms(file.name.tags)
-
-
-@functools.cache
-def _platforms(tags: frozenset[Tag]) -> frozenset[Platform]:
-    return frozenset(platform for tag in tags for platform in platforms(tag.platform))
-
-
-def _cells(files: Iterable[UpstreamFile], platform: Platform, build: str) -> tuple[Cell, ...]:
-    """The cells of wheels on one platform, whose build is known under that name."""
-    found = {
-        Cell(interpreter=tag.interpreter, abi=tag.abi, platform_tag=tag.platform, platform=platform, build=build)
-        for file in files
-        for tag in file.name.tags
-        if platform in platforms(tag.platform)
-    }
-    return tuple(sorted(found, key=cell_key))

@@ -57,7 +57,8 @@ def digest(families: Iterable[Family], options: Options) -> str:
     program = hashlib.sha256()
     here = Path(__file__).parent
     # What makes a site lies in these.
-    for path in sorted([*here.glob("*.py"), *(here / "people").glob("*.py"), *(here / "templates").rglob("*")]):
+    parts = [here.glob("*.py"), (here / "people").glob("*.py"), (here / "templates").rglob("*")]
+    for path in sorted([*(path for part in parts for path in part), here / "upstream" / "mirrors.py"]):
         program.update(path.read_bytes() if path.is_file() else b"")
     facts = [program.hexdigest(), hatchling_version, options.flavour, str(options.allow_unhashed), options.url]
     facts += [f"{mirror.origin}={mirror.target}" for mirror in options.mirrors]

@@ -6,23 +6,22 @@ environment, guard tags, Requires-Python; and what is left out, with the reason.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name, is_normalized_name
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from metawheel.choose import Branch, Catalog, Choice
-from metawheel.errors import FamilyError
-from metawheel.family import FAMILY_FILE, SITE_FOLDERS, Companion, Family, WrapperRule
-from metawheel.model import Cell, Omission, Platform, Released, UpstreamFile, Wrapper
+from metawheel.branches import Branch, requires_python_of
+from metawheel.choose import Catalog, Choice
+from metawheel.family import Companion, Family, WrapperRule
+from metawheel.model import Omission, Platform, Released, UpstreamFile, Wrapper
+from metawheel.names import refuse_bad_names
 from metawheel.pairing import Pairing
 from metawheel.reissue import settle
-from metawheel.tags import PythonTag, cell_key, guards, intersect, marker, partition
+from metawheel.tags import cell_key, guards, intersect, marker, partition
 
 FLAVOURS = ("pinned", "direct")
 
@@ -64,7 +63,7 @@ def plan(
         planner = _Planner(catalog=catalog, labelled=labelled, flavour=flavour, pairings=pairings)
         wrappers += planner.run()
         omissions += planner.omissions
-    _refuse_shared_names(families, wrappers)
+    refuse_bad_names(families, wrappers)
     past = {
         name: [i for i in items if i.flavour == flavour] for name, items in (released or {}).items() if name in asked
     }
@@ -73,33 +72,6 @@ def plan(
         (day for files in ledgers.values() for file in files for day in (file.first_seen, file.gone or "")), default=""
     )
     return Plan(wrappers=tuple(order), omissions=tuple(dict.fromkeys(omissions)), date=date)
-
-
-def _refuse_shared_names(families: Sequence[Family], wrappers: Iterable[Wrapper]) -> None:
-    paths = {family.name: family.folder / FAMILY_FILE for family in families}
-    upstream = frozenset().union(*(family.listed for family in families))
-    owner: dict[str, str] = {}
-    keys: set[str] = set()
-    for wrapper in wrappers:
-        path = paths[wrapper.family]
-        other = owner.setdefault(wrapper.name, wrapper.family)
-        if other != wrapper.family:
-            raise FamilyError(
-                f"{path}: wrapper.name: {wrapper.name!r} is also emitted by {paths[other]}; "
-                "give one of them another name or a prefix"
-            )
-        if wrapper.key in keys:
-            raise FamilyError(f"{path}: wrapper.name: two rules emit {wrapper.key}")
-        keys.add(wrapper.key)
-        if wrapper.name in upstream:
-            raise FamilyError(f"{path}: wrapper.name: {wrapper.name!r} is the name of an upstream project")
-        if not is_normalized_name(wrapper.name):
-            raise FamilyError(f"{path}: wrapper.name: {wrapper.name!r} is no name that a project can have")
-        if wrapper.view is not None and (wrapper.view in SITE_FOLDERS or not _VIEW.fullmatch(wrapper.view)):
-            raise FamilyError(f"{path}: wrapper.view: {wrapper.view!r} cannot be a folder of a site")
-
-
-_VIEW = re.compile(r"[a-z0-9][a-z0-9._]*")
 
 
 def natural(backend: str) -> list[tuple[bool, int | str]]:
@@ -181,7 +153,7 @@ class _Planner:
                 lines.append(f"{companion.project}=={paired}")
                 files += self.catalog.usable_files(companion.project, paired)
         cells = tuple(sorted({cell for branch in branches.values() for cell in branch.cells}, key=cell_key))
-        requires_python = _requires_python(files, cells)
+        requires_python = requires_python_of(files, cells)
         extras: dict[str, tuple[str, ...]] = {}
         for companion in self.family.companion:
             if companion.extra is not None:
@@ -326,22 +298,3 @@ def _view(rule: WrapperRule, backend: str) -> str | None:
 
 def _with(requirement: str, condition: str | None) -> str:
     return requirement if condition is None else f"{requirement} ; {condition}"
-
-
-def _requires_python(files: Iterable[UpstreamFile], cells: Sequence[Cell]) -> str:
-    """Upstream's lower bound, the highest of the projects; where upstream states none, that of the interpreters.
-
-    Never an upper bound: it would keep Poetry from locking.
-    """
-    oldest = min(PythonTag(cell.interpreter, cell.abi).version for cell in cells)
-    lowest = ".".join(map(str, oldest))
-    bounds: dict[str, list[str]] = defaultdict(list)
-    for project, stated in {(file.project, file.requires_python or "") for file in files}:
-        bounds[project].append(_lower_bound(stated) or lowest)
-    return f">={max((min(found, key=Version) for found in bounds.values()), key=Version)}"
-
-
-@functools.cache
-def _lower_bound(requires_python: str) -> str | None:
-    found = (s.version.removesuffix(".*") for s in SpecifierSet(requires_python) if s.operator in (">=", "~=", "=="))
-    return next(found, None)

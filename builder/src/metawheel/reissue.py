@@ -17,7 +17,8 @@ from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from metawheel.choose import Catalog, file_platforms
+from metawheel.branches import file_platforms
+from metawheel.choose import Catalog
 from metawheel.model import Cell, Platform, Released, UpstreamFile, Wrapper, wheel_name
 from metawheel.tags import PythonTag, cell_key, guards, platforms
 

@@ -13,7 +13,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from metawheel import ledger
-from metawheel.choose import file_platforms
+from metawheel.branches import file_platforms
 from metawheel.errors import OutputError, RelabelError, UnknownName, UpstreamAlarm
 from metawheel.family import Family
 from metawheel.files import write_if_changed

@@ -1,0 +1,109 @@
+"""What one platform gets of a release: its wheels, the cells that they give, the lines that require them. Pure."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.tags import Tag
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from metawheel.model import Cell, Platform, UpstreamFile
+from metawheel.tags import PythonTag, cell_key, marker, platforms, system_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """What one platform gets."""
+
+    own: bool  # the backend itself, not the plain build that stands in for it
+    pin: str
+    files: tuple[UpstreamFile, ...]
+    cells: tuple[Cell, ...]
+    beside: tuple[str, ...] = ()  # what is required with it: plugins
+    direct: tuple[str, ...] = ()  # the direct flavour's lines
+
+
+class Unusable(Exception):
+    """Upstream has wheels, but none that may be pinned; the message is the reason."""
+
+
+@functools.cache
+def project_of(requirement: str) -> str:
+    return canonicalize_name(Requirement(requirement).name)
+
+
+def file_platforms(file: UpstreamFile) -> frozenset[Platform]:
+    return _platforms(file.name.tags)
+
+
+@functools.cache
+def _platforms(tags: frozenset[Tag]) -> frozenset[Platform]:
+    return frozenset(platform for tag in tags for platform in platforms(tag.platform))
+
+
+def cells_of(files: Iterable[UpstreamFile], platform: Platform, build: str) -> tuple[Cell, ...]:
+    """The cells of wheels on one platform, whose build is known under that name."""
+    found = {
+        Cell(interpreter=tag.interpreter, abi=tag.abi, platform_tag=tag.platform, platform=platform, build=build)
+        for file in files
+        for tag in file.name.tags
+        if platform in platforms(tag.platform)
+    }
+    return tuple(sorted(found, key=cell_key))
+
+
+def requires_python_of(files: Iterable[UpstreamFile], cells: Sequence[Cell]) -> str:
+    """Upstream's lower bound, the highest of the projects; where upstream states none, that of the interpreters.
+
+    Never an upper bound: it would keep Poetry from locking.
+    """
+    oldest = min(PythonTag(cell.interpreter, cell.abi).version for cell in cells)
+    lowest = ".".join(map(str, oldest))
+    bounds: dict[str, list[str]] = defaultdict(list)
+    for project, stated in {(file.project, file.requires_python or "") for file in files}:
+        bounds[project].append(_lower_bound(stated) or lowest)
+    return f">={max((min(found, key=Version) for found in bounds.values()), key=Version)}"
+
+
+@functools.cache
+def _lower_bound(requires_python: str) -> str | None:
+    found = (s.version.removesuffix(".*") for s in SpecifierSet(requires_python) if s.operator in (">=", "~=", "=="))
+    return next(found, None)
+
+
+def directly(branch: Branch, platform: Platform, omitted: list[tuple[str, str]]) -> Branch:
+    """Replace a branch's pin by one line for each cell; what PyPI hosts stays a pin, PyPI serves it."""
+    project = project_of(branch.pin)
+    own = [file for file in branch.files if file.project == project]
+    where = marker([platform])
+    if any(file.url is None for file in own):
+        return replace(branch, direct=tuple(f"{pin} ; {where}" for pin in (branch.pin, *branch.beside)))
+    best: dict[str, tuple[tuple[object, ...], UpstreamFile, Cell]] = {}
+    for file in own:
+        for cell in cells_of([file], platform, ""):
+            condition = PythonTag(cell.interpreter, cell.abi).marker
+            if condition is None:
+                omitted.append((f"{platform} {cell.python}", "environment markers cannot tell this interpreter"))
+                continue
+            # Of two wheels for one cell the one that runs on more systems; manylinux before linux.
+            rank = (cell.platform_tag.startswith("linux_"), system_version(cell.platform_tag), file.filename)
+            if condition not in best or rank < best[condition][0]:
+                best[condition] = (rank, file, cell)
+    if any("==" in condition for condition in best):
+        best = {condition: item for condition, item in best.items() if "==" in condition}
+    if not best:
+        raise Unusable("no interpreter that environment markers can tell")
+    lines = [
+        f"{project} @ {file.url}{f'#sha256={file.sha256}' if file.sha256 else ''} ; {condition} and {where}"
+        for condition, (_, file, _) in sorted(best.items(), key=lambda item: cell_key(item[1][2]))
+    ]
+    lines += [f"{requirement} ; {where}" for requirement in branch.beside]
+    chosen = {(cell.interpreter, cell.abi, cell.platform_tag) for _, _, cell in best.values()}
+    cells = [cell for cell in branch.cells if (cell.interpreter, cell.abi, cell.platform_tag) in chosen]
+    return replace(branch, cells=tuple(cells), direct=tuple(lines))
