@@ -34,7 +34,11 @@ def emit(work: Path, rounds: int, scales: Sequence[int]) -> Part:
     wrappers = make_plan(load_families(PACKAGES), Options()).wrappers
     return Part(
         title="Emitting",
-        tables=(_tools(work, wrappers, rounds), _scales(work, scales, rounds), _changes(work, rounds)),
+        tables=(
+            _tools(work, wrappers, rounds),
+            _scales(work, scales, rounds),
+            *(_changes(work / f"changes-{times}", times, rounds) for times in scales[:2]),
+        ),
         versions=versions(["build", "hatchling"]),
         machine=machine(),
     )
@@ -104,19 +108,20 @@ def _build_site(packages: Path, site: Path, before: Path | None = None) -> Cost:
     return run([sys.executable, "-m", "metawheel", "build", "--offline", "-o", site, "--packages", packages])
 
 
-def _changes(work: Path, rounds: int) -> Table:
-    older, site = without_newest(work / "packages-before"), work / "site"
+def _changes(work: Path, times: int, rounds: int) -> Table:
+    packages = scaled(work / "packages", times)
+    older, site = without_newest(work / "packages-before", packages), work / "site"
     before, whole = work / "site-before", work / "site-whole"
     _build_site(older, before)
-    _build_site(PACKAGES, whole)
+    _build_site(packages, whole)
     contenders = {
-        "from nothing": partial(_build_site, PACKAGES, site),
-        "one new release": partial(_build_site, PACKAGES, site, before),
-        "nothing new": partial(_build_site, PACKAGES, site, whole),
+        "from nothing": partial(_build_site, packages, site),
+        "one new release": partial(_build_site, packages, site, before),
+        "nothing new": partial(_build_site, packages, site, whole),
     }
     costs = in_turns(contenders, rounds)
     return Table(
-        title="After one new release",
-        about="`metawheel build --offline` over the site of the ledgers without PyTorch's newest release.",
+        title=f"After one new release, {times} times the releases",
+        about="`metawheel build --offline` over the site of the same ledgers without PyTorch's newest release.",
         rows={name: cost.values() for name, cost in costs.items()},
     )

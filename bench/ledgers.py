@@ -22,23 +22,23 @@ STEP = 100  # between the major numbers of one copy's releases and the next's
 
 def scaled(folder: Path, times: int) -> Path:
     """Families whose ledgers hold every release `times` times, each under a major number of its own."""
-    return _written(folder, lambda files: (_copy(file, number) for number in range(times) for file in files))
+    return _written(folder, PACKAGES, lambda files: (_copy(file, number) for number in range(times) for file in files))
 
 
-def without_newest(folder: Path) -> Path:
+def without_newest(folder: Path, packages: Path = PACKAGES) -> Path:
     """The families as they were before PyTorch's newest release and its companions."""
-    files = [file for family in load_families(PACKAGES) for file in ledger.load(family.ledger_path)]
+    files = [file for family in load_families(packages) for file in ledger.load(family.ledger_path)]
     newest = max(file.release for file in files if file.project == "torch")
 
     def is_new(file: UpstreamFile) -> bool:
         required = any(f"=={newest}" in line.replace(" ", "") for line in file.requires or ())
         return required or (file.project == "torch" and file.release == newest)
 
-    return _written(folder, lambda known: (file for file in known if not is_new(file)))
+    return _written(folder, packages, lambda known: (file for file in known if not is_new(file)))
 
 
-def _written(folder: Path, change: Callable[[Iterable[UpstreamFile]], Iterator[UpstreamFile]]) -> Path:
-    for family in load_families(PACKAGES):
+def _written(folder: Path, packages: Path, change: Callable[[Iterable[UpstreamFile]], Iterator[UpstreamFile]]) -> Path:
+    for family in load_families(packages):
         shutil.copytree(family.folder, folder / family.folder.name)
         ledger.save(folder / family.folder.name / LEDGER_FILE, change(ledger.load(family.ledger_path)))
     return folder

@@ -64,7 +64,8 @@ def run(
         process = subprocess.Popen(
             [str(part) for part in command],
             cwd=cwd,
-            env=env,
+            # Without bytecode every start would compile what an installation has compiled.
+            env={name: value for name, value in (env or os.environ).items() if name != "PYTHONDONTWRITEBYTECODE"},
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=subprocess.STDOUT,
