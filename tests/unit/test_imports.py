@@ -1,4 +1,4 @@
-"""Help comes at once: nothing is imported for it but what the command line itself is made of."""
+"""Commands come at once: none imports what it does not work with, and help only what a command line is made of."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import functools
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.models import CommandInfo
 
 from metawheel.cli import app, pip
+from tests.fakes.ledgers import PACKAGES
 
 
 def _name(command: CommandInfo) -> str:
@@ -21,7 +23,7 @@ COMMANDS = [(_name(command),) for command in app.registered_commands]
 OF_PIP = [("pip",), *(("pip", _name(command)) for command in pip.app.registered_commands)]
 
 # Small modules that the commands' modules import at once.
-LIGHT = ("json", "_json", "packaging", "shlex")
+LIGHT = ("json", "_json", "shlex")
 OURS = "from metawheel.cli import main"
 # A command line that does nothing, for what typer itself takes to show its help.
 BARE = """
@@ -68,3 +70,31 @@ def test_help_imports_the_command_line_and_nothing_that_a_command_works_with(com
     assert "metawheel.cli" in own
     assert {name for name in own if not name.startswith("metawheel.cli")} == {"metawheel", "metawheel.errors"}
     assert {name for name in more - own if not name.startswith(LIGHT)} == set()
+
+
+ASKING = {"requests", "urllib3", "cachecontrol", "bs4", "pypi_simple"}  # reads pages
+BUILDING = {"tomli_w", "jinja2"}  # hatchling has workers of its own, or comes with the first wheel
+OTHERS = {"twine", "rich", "boto3", "starlette", "uvicorn", "httpx", "installer", "remotezip", "filelock", "pynvml"}
+
+
+@pytest.mark.parametrize(
+    ("command", "not_needed"),
+    [
+        (["show", "torch-cpu"], ASKING | BUILDING | OTHERS),
+        (["build", "--offline", "-o", "{site}"], ASKING | OTHERS - {"filelock"}),
+        (["detect", "--json"], ASKING | BUILDING | OTHERS - {"pynvml"}),
+        (["doctor", "{site}"], ASKING | BUILDING | OTHERS),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_command_imports_no_library_that_it_does_not_work_with(
+    tmp_path: Path, command: list[str], not_needed: set[str]
+) -> None:
+    arguments = [part.replace("{site}", str(tmp_path / "site")) for part in command]
+    code = OURS + SHOWN.replace("    main()", "    main()\nexcept SystemExit:\n    pass")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments, "--packages", PACKAGES], capture_output=True, text=True, check=True
+    )
+    loaded = {name.partition(".")[0] for name in json.loads(done.stderr.splitlines()[-1])}
+    assert "metawheel" in loaded
+    assert loaded & not_needed == set()

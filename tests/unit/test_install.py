@@ -15,8 +15,9 @@ from packaging.utils import canonicalize_name
 from metawheel.cli.detect import specifier_of, without_password
 from metawheel.cli.install import shown, split
 from metawheel.detect.choose import NoBuild
+from metawheel.detect.indexed import from_index
 from metawheel.detect.interpreter import Interpreter, ask, choose_python
-from metawheel.detect.offers import Catalog, from_index
+from metawheel.detect.offers import Catalog
 from metawheel.detect.probe import Accelerator, Machine
 from metawheel.errors import UnknownName, Unparsable
 from metawheel.install.commands import Installer, Plan, installer_of, plan

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from metawheel.check import check_site
-from metawheel.detect import offers
+from metawheel.detect import indexed
 from metawheel.errors import Unparsable
 from metawheel.publish import remote, simple
 from metawheel.serve.fallback import FallbackError, read_page
@@ -45,7 +45,7 @@ def test_the_root_of_an_index_is_unparsable_for_detect(tmp_path: Path) -> None:
     (tmp_path / "index" / "index.html").write_bytes(REJECTED)
     fetcher = Fetcher([Mirror.parse(f"{URL}={tmp_path / 'index'}")], cache=tmp_path / "cache")
     with pytest.raises(Unparsable, match="is not the root of a simple index"):
-        offers._from_pages(URL, fetcher, None)  # type: ignore[arg-type]  # it is not come to
+        indexed._from_pages(URL, fetcher, None)  # type: ignore[arg-type]  # it is not come to
 
 
 @pytest.mark.parametrize("page", ["simple/index.html", "simple/torch-cpu/index.html"])

@@ -92,15 +92,18 @@ def interpreter_of(python: str | None) -> Interpreter:
 
 def catalog_of(index: str | None, packages: Path | None, interpreter: Interpreter) -> Catalog:
     """The index that is named, else the families here."""
-    from metawheel.cli.common import families_of, fetcher_of
-    from metawheel.detect.offers import from_index, from_plan
-    from metawheel.inputs import Options, make_plan
-
     if index is not None:
         parts = urlsplit(index)
         if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", index):
             raise typer.BadParameter(f"{index!r} is not an http or https URL", param_hint="--index")
+        from metawheel.cli.common import fetcher_of
+        from metawheel.detect.indexed import from_index
+
         return from_index(index, fetcher_of(None), interpreter)
+    from metawheel.cli.common import families_of
+    from metawheel.detect.offers import from_plan
+    from metawheel.inputs import Options, make_plan
+
     return from_plan(make_plan(families_of(packages, None), Options()).wrappers)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from packaging.version import Version
 
 from metawheel.cli.common import (
     Json,
@@ -24,6 +23,8 @@ from metawheel.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from packaging.version import Version
+
     from metawheel.ledger import Change
     from metawheel.model import Problem
     from metawheel.sync import SyncRun
