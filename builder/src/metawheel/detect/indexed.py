@@ -68,14 +68,10 @@ def _from_manifest(root: str, content: bytes) -> Catalog:
         sums = {name: facts["sha256"] for name, facts in data["wheels"].items()}
         offers = tuple(
             _checked(
-                Offer(
-                    wrapper=item.name,
-                    version=item.version,
-                    release=item.release,
-                    backend=item.view,
-                    requires=item.requires,
-                    extras=dict(item.extras),
-                    wheels={name: sums[name] for name in item.wheels},
+                Offer.of(
+                    item,
+                    item.view,
+                    {name: sums[name] for name in item.wheels},
                     urls={name: f"{root}files/{name}" for name in item.wheels},
                     yanked=item.yanked,
                 )

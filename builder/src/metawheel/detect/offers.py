@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from metawheel.detect.interpreter import Interpreter
-from metawheel.model import Wrapper, wheel_name
+from metawheel.model import Statement, Wrapper, wheel_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,29 @@ class Offer:
     wheels: Mapping[str, str | None]  # file name → sha256, as far as it is known
     urls: Mapping[str, str] = field(default_factory=dict)  # file name → address
     yanked: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        said: Statement,
+        backend: str,
+        wheels: Mapping[str, str | None],
+        *,
+        urls: Mapping[str, str] | None = None,
+        yanked: str | None,
+    ) -> Offer:
+        """What a wrapper says, with its wheels as they are found."""
+        return cls(
+            wrapper=said.name,
+            version=said.version,
+            release=said.release,
+            backend=backend,
+            requires=said.requires,
+            extras=dict(said.extras),
+            wheels=wheels,
+            urls=urls or {},
+            yanked=yanked,
+        )
 
     @property
     def kind(self) -> str:
@@ -82,16 +105,7 @@ def from_plan(wrappers: Iterable[Wrapper]) -> Catalog:
     wrappers = tuple(wrappers)
     return Catalog(
         offers=tuple(
-            Offer(
-                wrapper=wrapper.name,
-                version=wrapper.version,
-                release=wrapper.release,
-                backend=wrapper.view,
-                requires=wrapper.requires,
-                extras=dict(wrapper.extras),
-                wheels=dict.fromkeys(wrapper.wheels),
-                yanked=wrapper.yanked,
-            )
+            Offer.of(wrapper, wrapper.view, dict.fromkeys(wrapper.wheels), yanked=wrapper.yanked)
             for wrapper in wrappers
             if wrapper.view is not None
         ),
