@@ -22,7 +22,7 @@ from metawheel.plan import plan
 from metawheel.upstream.download import hash_file
 from metawheel.upstream.http import Fetcher
 from metawheel.upstream.metadata import add_requirements
-from metawheel.upstream.sources import addresses, read_upstream
+from metawheel.upstream.sources import Reader, addresses, read_upstream
 
 PARALLEL_PAGES = 8
 PARALLEL_DOWNLOADS = 4
@@ -84,9 +84,10 @@ def sync_all(
     With `on_bytes`, files without sha256 are downloaded, too. A family that fails keeps its ledger; the others go on.
     """
     _fetch_pages(families, fetcher, pages)
+    reader = Reader(fetcher)
     results = []
     for number, family in enumerate(families, start=1):
-        results.append(sync_family(family, fetcher, today, write=write))
+        results.append(_sync_family(family, reader, fetcher, today, write=write))
         ledgers(number, len(families))
     if on_bytes is not None:
         for number, family in enumerate(families):
@@ -112,11 +113,11 @@ def _fetch_pages(families: Iterable[Family], fetcher: Fetcher, progress: Progres
             progress(done, len(urls))
 
 
-def sync_family(family: Family, fetcher: Fetcher, today: str, *, write: bool = True) -> Synced:
+def _sync_family(family: Family, reader: Reader, fetcher: Fetcher, today: str, *, write: bool) -> Synced:
     """Read a family's sources and update its ledger; with an error nothing of the ledger changes."""
     try:
         known = ledger.load(family.ledger_path) if family.ledger_path.exists() else ()
-        upstream = read_upstream(family, fetcher)
+        upstream = read_upstream(family, reader)
         listed = _with_recorded_hashes(family, upstream.files)
         files, changes = ledger.merge(known, listed, upstream.pages, today)
         files, unpaired = add_requirements(family, files, fetcher)

@@ -48,7 +48,24 @@ def pypi_page(project: str) -> str:
     return f"{PYPI_SIMPLE_ENDPOINT}{project}/"
 
 
-def read_upstream(family: Family, fetcher: Fetcher) -> Upstream:
+class Reader:
+    """Reads each page once, however many families list it."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+        self._listings: dict[tuple[str, str, str], Listing] = {}
+
+    def listing(self, source: Source, address: str) -> Listing:
+        """What a page lists, for a source of this name and kind; raises SourceError."""
+        key = (address, source.name, source.kind)
+        if key not in self._listings:
+            page = self._fetcher.page(address)
+            sha256_from = "pypi" if source.kind == "pypi" else "page"
+            self._listings[key] = parse_page(page, source.name, sha256_from=sha256_from)
+        return self._listings[key]
+
+
+def read_upstream(family: Family, reader: Reader) -> Upstream:
     """Read every source of a family and keep the files it wants; raises SourceError."""
     files: list[UpstreamFile] = []
     problems: list[Problem] = []
@@ -59,7 +76,8 @@ def read_upstream(family: Family, fetcher: Fetcher) -> Upstream:
         for address, project in _pages(source):
             pages[source.name, project] = address
             if address not in listings:
-                listings[address] = _listing(family, source, address, fetcher)
+                is_folder = source.kind == "folder"
+                listings[address] = _read_folder(family, source) if is_folder else reader.listing(source, address)
         for listing in listings.values():
             problems += listing.problems
             links += listing.links
@@ -78,12 +96,6 @@ def _canonical(source: Source, file: UpstreamFile) -> UpstreamFile:
     if source.kind == "pypi":
         return replace(file, url=None)  # PyPI's pages give it when a site is built
     return replace(file, url=source.canonical(file.url or ""))
-
-
-def _listing(family: Family, source: Source, address: str, fetcher: Fetcher) -> Listing:
-    if source.kind == "folder":
-        return _read_folder(family, source)
-    return parse_page(fetcher.page(address), source.name, sha256_from="pypi" if source.kind == "pypi" else "page")
 
 
 def _read_folder(family: Family, source: Source) -> Listing:
