@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 # Every build has the same clock, so that the same inputs give the same bytes (reproducible-builds.org).
 SOURCE_DATE_EPOCH = "1580601600"  # 2020-02-02, hatchling's own default
-
-
-# Below that number of projects a worker's start costs more than it saves.
-FEW = 10
+FEW = 10  # projects, below which a worker's start costs more than it saves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +117,7 @@ def _build(job: Job, folder: str, work: str) -> list[Artifact]:
     try:
         with contextlib.redirect_stdout(messages), _environment():
             built = Path(_hatchling(str(place), str(place)))
-    except Exception as error:  # noqa: BLE001  a foreign tool's failure, whatever its kind, is this wrapper's failure
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a foreign tool's failure, whatever its kind, is this wrapper's failure
         raise BuildError(f"{job.key}: hatchling could not build {first}: {error}") from None
     if built.name != first:
         raise BuildError(f"{job.key}: hatchling built {built.name}, not {first}")
