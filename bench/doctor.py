@@ -1,84 +1,70 @@
-"""How long `metawheel doctor` takes on a large lock: `python bench/doctor.py [packages]`.
-
-Writes a uv.lock as uv lays it out, torch and its companions somewhere in the graph, and times the whole command in a
-fresh process: by the clock, and the processor's time, which a busy machine does not change.
-"""
+"""How long `metawheel doctor` takes on a large lock, against what its own tool needs to read it."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import random
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-PLATFORMS = (
-    *("macosx_10_9_x86_64", "macosx_11_0_arm64", "manylinux_2_17_x86_64.manylinux2014_x86_64", "win_amd64"),
-    *("manylinux_2_17_aarch64.manylinux2014_aarch64", "musllinux_1_2_x86_64"),
-)
-RUNS = 5
+from bench.locks import write_project
+from bench.machine import machine, versions
+from bench.measure import Cost, in_turns, run
+from bench.peers import Peers
+from bench.report import Part, Table
+from tests.clients import envs
+
+TOMLLIB = "import sys, tomllib; tomllib.load(open(sys.argv[1], 'rb'))"
 
 
-def lock(packages: int) -> Iterator[str]:
-    """The lines of a lock: each package requires three later ones, two in five have wheels for each platform."""
-    chance = random.Random(1)  # noqa: S311
-    yield 'version = 1\nrevision = 3\nrequires-python = ">=3.10"\n'
-    yield '[[package]]\nname = "project"\nversion = "1"\nsource = { virtual = "." }'
-    yield 'dependencies = [\n    { name = "package-0" },\n    { name = "torch" },\n]\n'
-    yield from _package("torch", "2.9.1", ["package-1"], _wheels("torch", "2.9.1"))
-    for number in range(packages):
-        name = f"package-{number}"
-        later = [f"package-{chance.randrange(number + 1, packages)}" for _ in range(3)] if number < packages - 3 else []
-        pure = chance.random() < 0.6
-        wheels = [f"{name.replace('-', '_')}-1.2.3-py3-none-any.whl"] if pure else _wheels(name, "1.2.3")
-        yield from _package(name, "1.2.3", later, wheels)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """A command of the lock's own tool that reads all of it and asks no index."""
+
+    name: str
+    tool: str
+    arguments: Sequence[str]
 
 
-def _wheels(name: str, version: str) -> list[str]:
-    stem = f"{name.replace('-', '_')}-{version}"
-    return [f"{stem}-cp3{m}-cp3{m}-{platform}.whl" for m in (10, 11, 12, 13) for platform in PLATFORMS]
+UV = ("--offline", "--python", sys.executable)
+READERS: Mapping[str, Sequence[Reader]] = {
+    "uv.lock": (
+        Reader(name="uv lock --check", tool="uv", arguments=("lock", "--check", *UV)),
+        Reader(name="uv export", tool="uv", arguments=("export", "--frozen", *UV)),
+    ),
+    "poetry.lock": (Reader(name="poetry show torch", tool="poetry", arguments=("show", "torch")),),
+    "pdm.lock": (Reader(name="pdm export", tool="pdm", arguments=("export",)),),
+}
 
 
-def _package(name: str, version: str, requires: list[str], wheels: list[str]) -> Iterator[str]:
-    yield f'[[package]]\nname = "{name}"\nversion = "{version}"'
-    yield 'source = { registry = "https://index.example.org/simple" }'
-    if requires:
-        lines = [f'    {{ name = "{other}", marker = "sys_platform == \'linux\'" }},' for other in requires[:1]]
-        lines += [f'    {{ name = "{other}" }},' for other in requires[1:]]
-        yield "\n".join(["dependencies = [", *lines, "]"])
-    yield f"sdist = {_file(f'{name}-{version}.tar.gz')}"
-    yield "\n".join(["wheels = [", *(f"    {_file(wheel)}," for wheel in wheels), "]\n"])
+def doctor(work: Path, rounds: int, sizes: Sequence[int]) -> Part:
+    """Every measurement of this part."""
+    peers = Peers.of(envs.CLIENTS[name] for name in ("uv", "poetry", "pdm"))
+    tables = []
+    for lock, readers in READERS.items():
+        there = [reader for reader in readers if peers.have(envs.CLIENTS[reader.tool])]
+        tables += [_table(work / f"{lock}-{count}", lock, count, there, rounds) for count in sizes]
+    found = versions([]) | peers.versions
+    return Part(title="doctor", tables=tables, skipped=peers.skipped, versions=found, machine=machine())
 
 
-def _file(name: str) -> str:
-    digest = hashlib.sha256(name.encode()).hexdigest()
-    url = f"https://files.example.org/packages/{digest[:2]}/{digest[2:4]}/{digest[4:]}/{name}"
-    return f'{{ url = "{url}", hash = "sha256:{digest}", size = 123456, upload-time = "2026-01-01T00:00:00Z" }}'
+def _table(work: Path, lock: str, count: int, readers: Sequence[Reader], rounds: int) -> Table:
+    project = work / "project"
+    text = write_project(project, lock, count)
+    contenders = {"metawheel doctor": partial(run, [sys.executable, "-m", "metawheel", "doctor", project])}
+    for reader in readers:
+        contenders[reader.name] = partial(_read, reader, project, work)
+        _read(reader, project, work)  # it may make itself an environment first
+    contenders["tomllib alone"] = partial(run, [sys.executable, "-c", TOMLLIB, project / lock])
+    return Table(
+        title=f"{lock}, {count:,} packages",
+        about=f"{text.count('.whl'):,} wheels, {len(text) / 1e6:.2g} MB; the whole command.",
+        rows={name: cost.values() for name, cost in in_turns(contenders, rounds).items()},
+    )
 
 
-def main() -> None:
-    packages = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
-    with tempfile.TemporaryDirectory() as folder:
-        text = "\n".join(lock(packages))
-        Path(folder, "uv.lock").write_text(text, encoding="utf-8")
-        print(f"{packages} packages, {text.count('.whl')} wheels, {len(text) / 1e6:.1f} MB")  # noqa: T201
-        command = [sys.executable, "-m", "metawheel", "doctor", folder, "--json"]
-        for _ in range(RUNS):
-            start, used = time.perf_counter(), _processor_time()
-            done = subprocess.run(command, check=False, capture_output=True)
-            if done.returncode > 1:
-                sys.exit(done.stderr.decode())
-            print(f"{time.perf_counter() - start:.2f} s, {_processor_time() - used:.2f} s of a processor")  # noqa: T201
-
-
-def _processor_time() -> float:
-    used = os.times()
-    return used.children_user + used.children_system
-
-
-if __name__ == "__main__":
-    main()
+def _read(reader: Reader, project: Path, work: Path) -> Cost:
+    bin_folder = envs.ensure(reader.tool)
+    env = envs.clean_env(work / "home", bin_folder, {"PDM_CHECK_UPDATE": "0"})
+    return run([bin_folder / reader.tool, *reader.arguments], cwd=project, env=env)

@@ -121,7 +121,7 @@ def _changes(work: Path, times: int, rounds: int) -> Table:
     }
     costs = in_turns(contenders, rounds)
     return Table(
-        title=f"After one new release, {times} times the releases",
+        title="After one new release" if times == 1 else f"After one new release of {times} times as many",
         about="`metawheel build --offline` over the site of the same ledgers without PyTorch's newest release.",
         rows={name: cost.values() for name, cost in costs.items()},
     )

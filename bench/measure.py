@@ -90,7 +90,7 @@ def _watched(pid: int) -> Iterator[list[int]]:
 
     def look() -> None:
         while True:
-            sizes.append(_memory(pid))
+            sizes.append(memory(pid))
             if ended.wait(SAMPLE):
                 return
 
@@ -103,13 +103,13 @@ def _watched(pid: int) -> Iterator[list[int]]:
         thread.join()
 
 
-def _memory(pid: int) -> int:
+def memory(pid: int) -> int:
     """The proportional set size of a process and its descendants; 0 for what has just ended."""
     process = Path("/proc", str(pid))
     with suppress(OSError):
         sizes = re.search(rb"^Pss: +(\d+) kB", (process / "smaps_rollup").read_bytes(), re.MULTILINE)
         children = [child for task in process.glob("task/*/children") for child in task.read_text().split()]
-        return (int(sizes[1]) * 1024 if sizes is not None else 0) + sum(_memory(int(child)) for child in children)
+        return (int(sizes[1]) * 1024 if sizes is not None else 0) + sum(memory(int(child)) for child in children)
     return 0
 
 

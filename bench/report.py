@@ -83,12 +83,12 @@ def _cell(value: float | None, ours: float | None) -> str:
     if value is None:
         return "–"
     if not ours:
-        return _number(value)
-    return f"{_number(value)} ({_number(value / ours)}x)"
+        return number(value)
+    return f"{number(value)} ({number(value / ours)}x)"
 
 
-def _number(value: float) -> str:
-    """Three significant digits; from a hundred on whole."""
+def number(value: float) -> str:
+    """For people: three significant digits; from a hundred on whole."""
     return f"{round(value):,}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"
 
 
