@@ -25,6 +25,12 @@ def _only_loopback(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start processes without coverage, which loads modules and writes files of its own."""
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+
+
+@pytest.fixture
 def server() -> Iterator[PageServer]:
     """A loopback server for upstream's pages."""
     with PageServer() as running:

@@ -199,6 +199,7 @@ def test_an_output_folder_that_is_no_site(run: Callable[..., Ran], tmp_path: Pat
     assert (ran.code, state(tmp_path / "mine")) == (8, before)
 
 
+@pytest.mark.usefixtures("unmeasured")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell's ulimit")
 def test_a_disk_that_takes_no_more(packages: Path, tmp_path: Path) -> None:
     more = page(torch_links("2.7.1+cu118", "2.7.1+cu128", "3.0.0+cu199"))

@@ -161,6 +161,10 @@ PAGE = "simple/torch-cu116"
                      id="an unparsable line"),
         pytest.param(_replace(f"{PAGE}/index.html", f">{WHEEL}<", ">x.whl<"), f"{PAGE}: x.whl", "",
                      id="a name that is no wheel's"),
+        pytest.param(_replace(f"{PAGE}/index.html", f">{WHEEL}<", ">torch_cpu-1-py3-none-any.whl<"),
+                     f"{PAGE}: torch_cpu", "not what its page", id="a name of another wrapper's wheel"),
+        pytest.param(_delete("simple/index.html"), "simple/index.html", "is missing", id="the root page is gone"),
+        pytest.param(_delete("simple/index.json"), "simple/index.json", "exactly", id="the root's JSON is gone"),
     ],
 )  # fmt: skip
 def test_a_broken_promise_is_named_and_check_exits_1(
@@ -175,6 +179,26 @@ def test_a_broken_promise_is_named_and_check_exits_1(
     report = json.loads(CliRunner().invoke(app, ["check", str(site), "--json"]).output)
     assert report["ok"] is False
     assert len(report["findings"]) == len(findings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "1",
+        '{"projects": [1], "files": [1]}',
+        '{"meta": {"api-version": "9.0"}, "name": "torch-cu116", "projects": null, "files": []}',
+        "[" * 99_999,
+    ],
+    ids=lambda text: text[:20],
+)
+def test_json_of_any_other_shape_is_a_finding(site: Path, text: str) -> None:
+    for folder in ("simple", PAGE):
+        (site / folder / "index.json").write_text(text, encoding="utf-8")
+    found = [(finding.where, finding.what) for finding in check_site(site)]
+    assert any(where == "simple/index.json" and "exactly" in what for where, what in found)
+    assert any(where == PAGE and "do not say the same" in what for where, what in found)
 
 
 @pytest.mark.parametrize(

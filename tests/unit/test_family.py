@@ -65,6 +65,22 @@ WRONG = {
     "two ways to a name": ("view =", 'newest-of = "torch-{backend}"\nview =', "newest-of"),
     "newest of nothing": (r"backend = 'cu\d+'", 'newest-of = "torch-gpu"', "torch-gpu"),
     "adds no companion": ("view =", 'adds = ["torchtext"]\nview =', "torchtext"),
+    "a project that no source lists": ('projects = ["torch", "torchvision"]', 'projects = ["torchvision"]', "'torch'"),
+    "a companion that no source lists": (
+        'projects = ["torch", "torchvision"]',
+        'projects = ["torch"]',
+        "'torchvision'",
+    ),
+    "two sources of one name": (
+        "[[source]]",
+        '[[source]]\nname = "up"\nkind = "pypi"\nprojects = ["torch"]\n\n[[source]]',
+        "two sources",
+    ),
+    "a plugin's requirement that is none": (
+        "[[companion]]",
+        '[[plugin]]\nbackend = "cu128"\nrequires = ["torch (what)"]\n\n[[companion]]',
+        "torch (what)",
+    ),
     "bad prefix": ('plain = "cpu"', 'plain = "cpu"\nprefix = "Acme_"', "Acme_"),
     "not TOML": ('plain = "cpu"', 'plain = "cpu', "TOML"),
 }

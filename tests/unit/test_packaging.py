@@ -68,6 +68,7 @@ def test_twine_finds_nothing_wrong(built: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nsys.argv = ['metawheel', '--help']\nfrom metawheel.cli import main\n"

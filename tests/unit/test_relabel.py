@@ -15,9 +15,13 @@ from packaging.requirements import Requirement
 
 from metawheel import cli, ledger
 from metawheel.check import check_site
+from metawheel.errors import MetawheelError, RelabelError, Unreachable
 from metawheel.family import load_families
 from metawheel.inputs import Options, make_plan
 from metawheel.model import UpstreamFile, Wrapper
+from metawheel.relabel import Relabelling, relabel
+from metawheel.upstream.http import Fetcher
+from metawheel.upstream.mirrors import Mirror
 from tests.cases.plain import wheel_of
 from tests.clients import envs
 from tests.fakes import pages as fakes
@@ -227,6 +231,26 @@ def test_a_plain_build_without_sha256_is_not_relabelled(here: Here) -> None:
 def test_a_plain_build_without_sha256_is_told_as_the_reason(here: Here) -> None:
     test_a_plain_build_without_sha256_is_not_relabelled(here)
     assert "has a label already" not in here.relabel().out
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        (Answer(body=page(["torch-2.2.2-cp310-none-macosx_11_0_arm64.whl"]).encode()), RelabelError, "not list it any"),
+        (Answer(status=503), Unreachable, "503"),
+    ],
+    ids=["gone", "down"],
+)
+def test_a_plain_build_that_pypi_hosts_is_named_where_it_cannot_be_had(
+    tmp_path: Path, server: PageServer, answer: Answer, error: type[MetawheelError], said: str
+) -> None:
+    server.serve("/simple/torch/", answer)
+    fetcher = Fetcher([Mirror.parse(f"pypi={server.url}simple")], cache=tmp_path / "cache", retries=0)
+    file = UpstreamFile(filename=ARM, source="pypi", url=None, sha256="0" * 64)
+    item = Relabelling(file=file, label="cpu", families=())
+    with pytest.raises(error, match=said):
+        relabel([item], tmp_path / "out", HERE, fetcher, "2026-01-01", lambda *_: None)
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_wrappers_then_pin_exact_labels_on_every_platform(here: Here) -> None:

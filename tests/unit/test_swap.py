@@ -31,6 +31,12 @@ def _snapshot(folder: Path) -> dict[str, tuple[int, int]]:
     return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
 
 
+def _list_more(place: Path) -> None:
+    (family,) = load_families(place / "packages")
+    new = wheel("torch-1.13.1+cu116-cp312-cp312-linux_x86_64.whl", "cu116")
+    save(family.ledger_path, [*load(family.ledger_path), new])
+
+
 def _content(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -64,9 +70,7 @@ def test_a_rebuild_with_nothing_changed_touches_nothing(place: Path) -> None:
 
 def test_a_new_upstream_wheel_changes_its_wrappers_and_the_pages_that_list_them_only(place: Path) -> None:
     before, old = _snapshot(place / "site"), _content(place / "site")
-    (family,) = load_families(place / "packages")
-    new = wheel("torch-1.13.1+cu116-cp312-cp312-linux_x86_64.whl", "cu116")
-    save(family.ledger_path, [*load(family.ledger_path), new])
+    _list_more(place)
     built = build_site(place / "packages", place / "site")
     after, content = _snapshot(place / "site"), _content(place / "site")
 
@@ -253,6 +257,50 @@ def test_stopped_at_any_step_a_whole_state_is_there_and_the_next_run_goes_on(
     assert step > 10
     assert _state(site) == before + 1
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_where_folders_cannot_be_exchanged_a_stop_at_any_step_loses_no_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    monkeypatch.setattr(swap, "_exchange", lambda *_: False)
+    _lay(site, 1)
+    for step in range(1, 200):
+        watch = _Watch(site, stop_at=step)
+        before = _state(site)
+        with monkeypatch.context() as patch:
+            watch.on(patch)
+            try:
+                _lay(site, before + 1)
+            except KeyboardInterrupt:
+                swap.tidy(site)  # as the next run does
+                assert _state(site) in (before, before + 1)
+                continue
+        break
+    assert step > 10
+    assert _state(site) == before + 1
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_a_disk_that_is_full_in_the_middle_is_an_output_error_and_the_old_state_stays(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    _lay(site, 1)
+    with pytest.raises(OutputError, match=r"site: cannot be written: No space left on device"), staged(site):
+        raise OSError(28, "No space left on device", "files/x")
+    assert _state(site) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_a_file_system_without_hard_links_will_do(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    _list_more(place)
+    other = shutil.copytree(place, place.with_name("other"))
+    build_site(other / "packages", other / "site")
+    monkeypatch.setattr(os, "link", refused)
+    build_site(place / "packages", place / "site")
+    assert _content(place / "site") == _content(other / "site")
 
 
 def _look(site: Path, seen: list[int]) -> None:

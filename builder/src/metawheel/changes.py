@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from metawheel.errors import OutputError
+from metawheel.errors import MALFORMED, OutputError
 from metawheel.model import Artifact
 from metawheel.site import Manifest, SiteWrapper
 
@@ -113,7 +113,7 @@ def load(site: Path) -> tuple[Entry, ...]:
         return ()
     except OSError as error:
         raise OutputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError):
+    except MALFORMED:
         raise OutputError(f"{path}: cannot be read; restore it, or remove it to begin a new history") from None
 
 

@@ -25,7 +25,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 from pypi_simple import DistributionPackage, ProjectPage, RepositoryPage, UnsupportedRepoVersionError
 
-from metawheel.errors import OutputError
+from metawheel.errors import MALFORMED, OutputError
 from metawheel.project import METADATA_VERSION
 from metawheel.site import MANIFEST, Manifest
 
@@ -219,7 +219,7 @@ def _html_files(folder: Path, project: str, base: str) -> list[_Listed]:
 def _json_files(folder: Path, base: str) -> list[_Listed]:
     try:
         return _listed(ProjectPage.from_json_data(json.loads((folder / "index.json").read_bytes()), base).packages)
-    except (OSError, ValueError):
+    except (OSError, *MALFORMED, UnsupportedRepoVersionError):
         return []
 
 
@@ -234,7 +234,7 @@ def _root_html(folder: Path) -> set[str]:
 def _root_json(folder: Path) -> set[str]:
     try:
         return {project["name"] for project in json.loads((folder / "index.json").read_bytes())["projects"]}
-    except (OSError, ValueError, KeyError):
+    except (OSError, *MALFORMED):
         return set()
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+# What taking JSON apart raises that others wrote: other syntax, other types, nested too deep.
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
 
 class MetawheelError(Exception):
     """A failure that its message explains: what is wrong, where, and what to do."""

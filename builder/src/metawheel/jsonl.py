@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from metawheel.errors import LedgerError
+from metawheel.errors import MALFORMED, LedgerError
 
 FORMAT = 1
 
@@ -34,13 +34,13 @@ def parse(kind: str, content: bytes, path: Path, *, restore: str) -> Iterator[tu
         if expected[kind] != FORMAT:
             raise LedgerError(f"{path}: {kind} format {expected[kind]}; this metawheel reads format {FORMAT}")
         digest = expected["sha256"]
-    except (ValueError, KeyError, TypeError):
+    except MALFORMED:
         raise LedgerError(f"{path}: line 1 is not the head of a {kind}; {restore}") from None
     if hashlib.sha256(body).hexdigest() != digest:
         raise LedgerError(f"{path}: was edited by hand, its lines do not match the sha256 in line 1; {restore}")
     for number, line in enumerate(body.splitlines(), start=2):
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except MALFORMED as error:
             raise LedgerError(f"{path}: line {number} cannot be read: {error}; {restore}") from None
         yield number, row

@@ -8,10 +8,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from packaging.utils import InvalidWheelFilename
-
 from metawheel import jsonl
-from metawheel.errors import LedgerError, UpstreamAlarm
+from metawheel.errors import MALFORMED, LedgerError, UpstreamAlarm
 from metawheel.files import write_if_changed
 from metawheel.model import UpstreamFile
 
@@ -42,7 +40,7 @@ def parse(content: bytes, path: Path) -> tuple[UpstreamFile, ...]:
     for number, row in jsonl.parse("ledger", content, path, restore=restore):
         try:
             files.append(_file(row))
-        except (ValueError, KeyError, TypeError, AttributeError, InvalidWheelFilename) as error:
+        except MALFORMED as error:
             raise LedgerError(f"{path}: line {number} cannot be read: {error}; {restore}") from None
     return tuple(files)
 

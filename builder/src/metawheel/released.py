@@ -9,7 +9,7 @@ from typing import Any
 from packaging.version import Version
 
 from metawheel import jsonl
-from metawheel.errors import LedgerError
+from metawheel.errors import MALFORMED, LedgerError
 from metawheel.family import Family
 from metawheel.files import write_if_changed
 from metawheel.model import Released
@@ -68,7 +68,7 @@ def parse(content: bytes, path: Path) -> tuple[Released, ...]:
                     **row,
                 )
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except MALFORMED as error:
             raise LedgerError(f"{path}: line {number} cannot be read: {error}; {restore}") from None
     return tuple(found)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metawheel.errors import OutputError, UpstreamAlarm
+from metawheel.errors import MALFORMED, OutputError, UpstreamAlarm
 from metawheel.model import Artifact, Statement, UpstreamFile, Wrapper
 from metawheel.render import Link, project_pages, root_pages
 from metawheel.swap import Stage
@@ -85,7 +85,7 @@ class Manifest:
             data["wrappers"] = [SiteWrapper.from_json(facts) for facts in data["wrappers"]]
             data["wheels"] = {name: Artifact(**facts) for name, facts in data["wheels"].items()}
             return cls(**data)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except MALFORMED:
             raise OutputError(f"{where}: cannot be read; {advice}") from None
 
     def is_whole(self, site: Path) -> bool:

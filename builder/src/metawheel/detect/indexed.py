@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from email import message_from_bytes
+from email import message_from_string
 from urllib.parse import urlsplit, urlunsplit
 
 from bs4.exceptions import ParserRejectedMarkup
@@ -19,18 +19,19 @@ from pypi_simple import IndexPage, RepositoryPage, UnsupportedRepoVersionError
 from metawheel.detect.facts import drivers
 from metawheel.detect.interpreter import Interpreter
 from metawheel.detect.offers import Catalog, Offer, names_of
-from metawheel.errors import Unparsable, Unreachable
+from metawheel.errors import MALFORMED, Unparsable, Unreachable
 from metawheel.model import wheel_name
 from metawheel.publish.simple import listed
 from metawheel.site import FORMAT, MANIFEST, SiteWrapper
 from metawheel.upstream.http import Fetcher
+from metawheel.upstream.pages import is_cut_off
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WHEEL = re.compile(r"[\w.+!-]+\.whl", re.ASCII)  # nothing that means something in an address or a requirement line
 # A wrapper by its name, where an index says no more: torch-cu128, acme-torch-cpu, jaxlib-cuda12.
 _NAMED = re.compile(r"(?:.*-)?(?:torch|jax|jaxlib)-(?P<backend>cpu|xpu|cu\d+|cuda\d+|rocm\d+(?:-\d+)*)")
 # What an index's root is refused with.
-_UNREADABLE = (ValueError, KeyError, TypeError, ValidationError, UnsupportedRepoVersionError, ParserRejectedMarkup)
+_UNREADABLE = (*MALFORMED, ValidationError, UnsupportedRepoVersionError, ParserRejectedMarkup)
 
 
 def from_index(url: str, fetcher: Fetcher, interpreter: Interpreter) -> Catalog:
@@ -79,7 +80,7 @@ def _from_manifest(root: str, content: bytes) -> Catalog:
             for item in wrappers
             if item.view is not None
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except MALFORMED as error:
         raise Unparsable(url, f"is not a site's manifest: {error!r}") from None
     return Catalog(
         offers=offers,
@@ -117,7 +118,10 @@ def _from_pages(index: str, fetcher: Fetcher, interpreter: Interpreter) -> Catal
         if "json" in page.content_type:
             projects = IndexPage.from_json_data(json.loads(page.content)).projects
         else:
-            links = RepositoryPage.from_html(page.content.decode("utf-8", "replace"), base_url=index).links
+            text = page.content.decode("utf-8", "replace")
+            if is_cut_off(text):
+                raise ValueError("its last tag or comment has no end")
+            links = RepositoryPage.from_html(text, base_url=index).links
             projects = [link.text for link in links]
     except _UNREADABLE as error:
         raise Unparsable(index, f"is not the root of a simple index: {str(error).splitlines()[0]}") from None
@@ -146,7 +150,8 @@ def _newest(index: str, name: str, backend: str, fetcher: Fetcher, interpreter: 
             found = {filename: item for filename, item in wheels.items() if wheel_name(filename).version == version}
             if any(interpreter.rank(wheel_name(filename).tags) is not None for filename in found):
                 first = found[min(found)]
-                metadata = message_from_bytes(fetcher.page(f"{first.url.partition('#')[0]}.metadata").content)
+                content = fetcher.page(f"{first.url.partition('#')[0]}.metadata").content
+                metadata = message_from_string(content.decode("utf-8", "replace"))
                 lines = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
                 return _checked(
                     Offer(
@@ -161,7 +166,7 @@ def _newest(index: str, name: str, backend: str, fetcher: Fetcher, interpreter: 
                         urls={filename: item.url.partition("#")[0] for filename, item in found.items()},
                     )
                 )
-    except (ValueError, InvalidRequirement, InvalidWheelFilename) as error:
+    except (ValueError, InvalidRequirement, InvalidWheelFilename, RecursionError) as error:
         raise Unparsable(page.url, str(error)) from None
     return None
 

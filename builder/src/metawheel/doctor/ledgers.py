@@ -28,17 +28,6 @@ class Ledgers:
     def wheel_for(self, project: str, version: Version, target: Target) -> UpstreamFile | None:
         return next((file for file in self.wheels(project, version) if target.takes(file.filename)), None)
 
-    def backends(self, project: str, release: Version, target: Target) -> tuple[str, ...]:
-        """The labels with which a release has a wheel for a target."""
-        found = {
-            file.local or ""
-            for (name, version), files in self.by_version.items()
-            if name == project and version.public == release.public
-            for file in files
-            if target.takes(file.filename)
-        }
-        return tuple(sorted(found))
-
 
 def ledgers_of(files: Iterable[UpstreamFile]) -> Ledgers:
     """Look-up tables of ledgers' files; what upstream no longer lists is left out."""

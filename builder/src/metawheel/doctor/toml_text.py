@@ -52,14 +52,20 @@ class Toml:
         return Place(self.path, 1)
 
 
+LONGEST = 4300  # digits; Python makes no number of more, and no version
+
+
 def read_text(path: Path, name: str) -> str:
     """A file's text with `\\n` at line ends; raises ProjectError."""
     try:
-        return path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
         raise ProjectError(f"{name}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ProjectError(f"{name}: is not UTF-8 at byte {error.start}; save it as UTF-8") from error
+    if re.search(rf"\d{{{LONGEST + 1}}}", text):
+        raise ProjectError(f"{name}: has a number of more than {LONGEST} digits")
+    return text
 
 
 def loads(text: str, name: str) -> dict[str, Any]:

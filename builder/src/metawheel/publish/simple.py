@@ -13,6 +13,9 @@ from bs4.exceptions import ParserRejectedMarkup
 from pydantic import ValidationError
 from pypi_simple import ProjectPage, RepositoryPage, UnsupportedRepoVersionError
 
+from metawheel.errors import MALFORMED
+from metawheel.upstream.pages import is_cut_off
+
 _NAME = re.compile(r"[A-Za-z0-9_.+!-]+")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -44,7 +47,7 @@ def listed(content: bytes, kind: str, url: str, project: str) -> tuple[RemoteFil
 def _json_files(content: bytes) -> Iterator[tuple[str, str, str | None]]:
     try:
         page = ProjectPage.from_json_data(json.loads(content))
-    except (ValueError, ValidationError, UnsupportedRepoVersionError, KeyError, TypeError) as error:
+    except (*MALFORMED, ValidationError, UnsupportedRepoVersionError) as error:
         raise ValueError(f"is not a JSON project page (PEP 691): {str(error).splitlines()[0]}") from error
     return ((file.filename, file.url, file.digests.get("sha256")) for file in page.packages)
 
@@ -52,7 +55,7 @@ def _json_files(content: bytes) -> Iterator[tuple[str, str, str | None]]:
 def _html_files(content: bytes, kind: str, url: str, project: str) -> Sequence[tuple[str, str, str | None]]:
     text = content.decode("utf-8", "replace")
     lowered = text.lower()
-    if "html" not in kind or ("<html" in lowered and "</html" not in lowered):
+    if "html" not in kind or ("<html" in lowered and "</html" not in lowered) or is_cut_off(text):
         raise ValueError("is not a whole page of a simple index (PEP 503)")
     try:
         page = RepositoryPage.from_html(text, base_url=url)

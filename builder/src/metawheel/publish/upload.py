@@ -16,7 +16,7 @@ from packaging.metadata import parse_email
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename
 from packaging.version import Version
 
-from metawheel.errors import OutputError, PublishError
+from metawheel.errors import MALFORMED, OutputError, PublishError
 from metawheel.model import Artifact, wheel_name
 from metawheel.publish.login import Destination, log_in, without_user
 from metawheel.publish.remote import Answer, Remote
@@ -203,7 +203,7 @@ def _devpi(remote: Remote, greeting: str) -> tuple[str, list[str]] | None:
     try:
         facts = json.loads(greeting)["result"]
         kind, volatile = facts["type"], facts.get("volatile")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except MALFORMED:
         return None
     if kind == "mirror":
         raise PublishError(f"{remote.url}: is a mirror, which takes no uploads")

@@ -17,9 +17,10 @@ from bs4.exceptions import ParserRejectedMarkup
 from pypi_simple import DistributionPackage, ProjectPage, UnsupportedRepoVersionError
 from simple_repository import SimpleRepository, errors, model
 
-from metawheel.errors import MetawheelError
+from metawheel.errors import MALFORMED, MetawheelError
 from metawheel.serve.metrics import Metrics
 from metawheel.serve.page import Page, Versions, is_remote
+from metawheel.upstream.pages import is_cut_off
 
 FRESH = 60.0  # seconds in which a page is not asked for again
 PAGE_LIMIT = 64 * 1024 * 1024  # bytes; the largest page of PyPI is about 20 MiB
@@ -170,6 +171,8 @@ def read_page(name: str, url: str, content: bytes, content_type: str) -> Page:
         if "json" in content_type:
             found = ProjectPage.from_json_data(json.loads(content), base_url=url)
         elif "html" in content_type or not content_type:
+            if is_cut_off(content.decode("utf-8", "replace")):
+                raise ValueError("its last tag or comment has no end")
             found = ProjectPage.from_html(name, content, base_url=url)
             for package in found.packages:  # a link's text may be anything (PEP 503)
                 package.filename = unquote(urlsplit(package.url).path.rpartition("/")[2])
@@ -180,7 +183,7 @@ def read_page(name: str, url: str, content: bytes, content_type: str) -> Page:
         meta = model.Meta("1.1" if all(file.size is not None for file in files) else "1.0")
         versions = Versions(found.versions) if found.versions is not None else None
         return Page(meta, name, files, versions)
-    except (ValueError, KeyError, TypeError, UnsupportedRepoVersionError, ParserRejectedMarkup) as error:
+    except (*MALFORMED, UnsupportedRepoVersionError, ParserRejectedMarkup) as error:
         reason = str(error).partition("\n")[0]
         raise FallbackError(f"{url}: is no page of a simple repository: {reason}", 502) from error
 

@@ -17,7 +17,7 @@ from packaging.utils import InvalidWheelFilename
 from pydantic import ValidationError
 from pypi_simple import DistributionPackage, ProjectPage, RepositoryPage, UnsupportedRepoVersionError
 
-from metawheel.errors import Unparsable
+from metawheel.errors import MALFORMED, Unparsable
 from metawheel.model import Problem, UpstreamFile, wheel_name
 from metawheel.upstream.http import Page
 
@@ -63,15 +63,7 @@ def _json_packages(page: Page) -> Iterator[DistributionPackage]:
         for file in data["files"]:  # PEP 714: the first name of the key still counts
             file.setdefault("core-metadata", file.get("dist-info-metadata"))
         found = ProjectPage.from_json_data(data)
-    except (
-        ValueError,
-        ValidationError,
-        UnsupportedRepoVersionError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except (*MALFORMED, ValidationError, UnsupportedRepoVersionError) as error:
         raise Unparsable(page.url, f"is not a JSON project page (PEP 691): {str(error).splitlines()[0]}") from error
     return (package for package in found.packages if _is_wheel(package.url))
 
