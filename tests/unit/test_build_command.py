@@ -55,7 +55,10 @@ def test_json_says_what_was_built_and_what_was_left_out(here: Here) -> None:
     assert said["wheels"] == said["built"] == len(manifest["wheels"])
     assert {f"{item['name']}=={item['version']}" for item in manifest["wrappers"]} == set(said["wrappers"])
     assert {(item["wrapper"], item["version"]) for item in said["omissions"]} == {("torch-cpu", "1.14.0")}
-    assert json.loads(build(here, "--offline", "--json").out)["unchanged"] is True
+    again = json.loads(build(here, "--offline", "--json").out)
+    assert again["unchanged"] is True
+    assert (again["wrappers"], again["wheels"], again["built"]) == (said["wrappers"], said["wheels"], 0)
+    assert again["omissions"] is None, "nothing was planned, so it is not known"
 
 
 def test_without_pypi_the_pages_that_lack_its_files_are_warned_of(here: Here) -> None:

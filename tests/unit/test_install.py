@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
@@ -27,6 +28,7 @@ from metawheel.site import FORMAT, SiteWrapper
 from metawheel.upstream.http import Fetcher
 from tests.fakes.machine import JAX, TORCH, catalog, interpreter, jax, offer, torch
 from tests.fakes.site import SiteServer
+from tests.fakes.wheels import WheelSpec, build_wheel
 
 # CacheControl leaves its temporary copy of an unread body to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
@@ -284,6 +286,40 @@ def test_a_site_is_read_by_its_manifest_whichever_of_its_indexes_is_named(tmp_pa
     assert (offered.wrapper, offered.backend) == ("torch-cpu", "cpu")
     assert found.view("cpu") == f"{(found.index or '').removesuffix('simple/')}cpu/simple/"
     assert next(iter(offered.urls.values())).endswith("/files/torch_cpu-2.9.1-cp312-none-manylinux_2_28_x86_64.whl")
+
+
+LINUX, EITHER = "sys_platform == 'linux'", "(sys_platform == 'linux' or os_name == 'nt')"
+VISION = "extra == 'vision'"
+
+
+@pytest.mark.parametrize(
+    ("marker", "left"),
+    [
+        (VISION, None),
+        (f"{LINUX} and {VISION}", LINUX),
+        (f"{VISION} and {LINUX}", LINUX),
+        (f"{EITHER} and {VISION}", EITHER),
+        (f"{VISION} and {EITHER}", EITHER),
+    ],
+)
+def test_an_extra_s_lines_are_read_wherever_their_markers_name_it(
+    tmp_path: Path, marker: str, left: str | None
+) -> None:
+    line = "torchvision==0.24.1+cpu"
+    requires = ("torch==2.9.1+cpu", f"{line} ; {marker}")
+    wheel = build_wheel(WheelSpec("torch_cpu-2.9.1-py3-none-any.whl", requires, extras=("vision",)))
+    folder = tmp_path / "torch-cpu"
+    folder.mkdir()
+    (folder / f"{wheel.spec.filename}.metadata").write_bytes(wheel.metadata)
+    (folder / "index.html").write_text(f'<a href="{wheel.spec.filename}">x</a>', encoding="utf-8")
+    (tmp_path / "index.html").write_text('<a href="torch-cpu/">torch-cpu</a>', encoding="utf-8")
+    with SiteServer(tmp_path) as server:
+        found = from_index(server.url, Fetcher(cache=tmp_path / "cache", retries=0), interpreter())
+    (offered,) = found.offers
+    assert offered.requires == ("torch==2.9.1+cpu",)
+    assert [Requirement(line) for line in offered.extras["vision"]] == [
+        Requirement(line if left is None else f"{line} ; {left}")
+    ]
 
 
 HOSTILE: dict[str, object] = {

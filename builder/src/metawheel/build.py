@@ -15,7 +15,7 @@ from metawheel.errors import BuildError
 from metawheel.family import Family
 from metawheel.files import has_content, sha256_of
 from metawheel.inputs import Options, digest, make_plan
-from metawheel.model import Artifact, Omission, Wrapper
+from metawheel.model import Artifact, Omission, Statement, Wrapper
 from metawheel.people.pages import pages as people_pages
 from metawheel.project import Tree, render_project
 from metawheel.site import FILES, HostedFiles, Manifest, SiteWrapper, lay_down, page_digests, site_pages
@@ -30,15 +30,14 @@ if TYPE_CHECKING:
 class Built:
     """What a build did."""
 
-    wrappers: tuple[Wrapper, ...] = ()
-    versions: int = 0
-    wheels: int = 0
+    wrappers: tuple[Statement, ...]
+    wheels: int
     entry: Entry = NOTHING  # what is new against the last state
     built: int = 0  # wheels that were not taken over from the last state
     changed: tuple[str, ...] = ()  # paths in the site
     incomplete: tuple[str, ...] = ()  # projects whose pages lack PyPI-hosted files
     pypi_error: str | None = None
-    omissions: tuple[Omission, ...] = ()
+    omissions: tuple[Omission, ...] | None = None  # None: nothing was planned
     unchanged: bool = False  # nothing to do: not a file was touched
 
 
@@ -55,7 +54,7 @@ def build(
     inputs = digest(families, options)
     if old is not None and old.inputs == inputs and old.is_whole(site) and (not old.incomplete or options.offline):
         return Built(
-            versions=len(old.wrappers), wheels=len(old.wheels), incomplete=tuple(old.incomplete), unchanged=True
+            wrappers=tuple(old.wrappers), wheels=len(old.wheels), incomplete=tuple(old.incomplete), unchanged=True
         )
     planned = make_plan(families, options)
     hosted, pypi_error = _hosted(planned.wrappers, old.hosted if old else {}, options, fetcher)
@@ -89,7 +88,6 @@ def build(
             stage.complete = True
     return Built(
         wrappers=planned.wrappers,
-        versions=len(planned.wrappers),
         wheels=len(wheels),
         entry=entry,
         built=len(made),

@@ -71,7 +71,7 @@ def regenerate(
         findings=tuple(check_site(site)),
         releases=tuple((project, str(version)) for project, version in _new(added, known, lambda f: f.release)),
         backends=tuple((project, label) for project, label in _new(added, known, lambda f: f.local or "") if label),
-        omissions=_concerned(built.omissions, changes),
+        omissions=_concerned(built.omissions or (), changes),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ from metawheel.cli.common import (
 
 if TYPE_CHECKING:
     from metawheel.build import Built
+    from metawheel.model import Omission
 
 
 def build(
@@ -77,7 +79,7 @@ def build_text(built: Built, site: Path) -> str:
     ]
     if built.entry:
         lines.append(f"{plain(built.entry.summary)}; CHANGES.json has them and the reasons")
-    left = {(omission.wrapper, omission.version) for omission in built.omissions}
+    left = {(omission.wrapper, omission.version) for omission in built.omissions or ()}
     if left:
         lines.append(f"left out in part or whole: {len(left)} versions; `metawheel show NAME==VERSION` says why")
     return "\n".join(lines)
@@ -91,6 +93,10 @@ def incomplete(built: Built) -> str:
     )
 
 
+def omissions_json(omissions: Iterable[Omission]) -> list[dict[str, str]]:
+    return [{"wrapper": o.wrapper, "version": o.version, "what": o.what, "reason": o.reason} for o in omissions]
+
+
 def build_json(built: Built, site: Path) -> dict[str, Any]:
     return {
         "site": str(site),
@@ -101,7 +107,5 @@ def build_json(built: Built, site: Path) -> dict[str, Any]:
         "incomplete": list(built.incomplete),
         "pypi_error": built.pypi_error,
         "wrappers": [wrapper.key for wrapper in built.wrappers],
-        "omissions": [
-            {"wrapper": o.wrapper, "version": o.version, "what": o.what, "reason": o.reason} for o in built.omissions
-        ],
+        "omissions": None if built.omissions is None else omissions_json(built.omissions),
     }

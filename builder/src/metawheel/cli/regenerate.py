@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from metawheel.cli.build import incomplete
+from metawheel.cli.build import incomplete, omissions_json
 from metawheel.cli.check import check_json, check_text
 from metawheel.cli.common import (
     Flavour,
@@ -146,7 +146,7 @@ def unchanged(found: Regenerated) -> int:
     """How many versions of wrappers are as they were."""
     entry = found.built.entry
     touched = {*entry.new, *entry.unyanked, *entry.rebuilt, *dict(entry.reissued), *dict(entry.yanked)}
-    return found.built.versions - len(touched)
+    return len(found.built.wrappers) - len(touched)
 
 
 def regenerate_json(found: Regenerated, site: Path) -> dict[str, Any]:
@@ -163,9 +163,7 @@ def regenerate_json(found: Regenerated, site: Path) -> dict[str, Any]:
             **{key: value for key, value in as_json(found.built.entry).items() if key not in ("id", "date")},
             "unchanged": unchanged(found),
         },
-        "left_out": [
-            {"wrapper": o.wrapper, "version": o.version, "what": o.what, "reason": o.reason} for o in found.omissions
-        ],
+        "left_out": omissions_json(found.omissions),
         "incomplete": list(found.built.incomplete),
         "check": check_json(found.findings),
     }

@@ -30,6 +30,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WHEEL = re.compile(r"[\w.+!-]+\.whl", re.ASCII)  # nothing that means something in an address or a requirement line
 # A wrapper by its name, where an index says no more: torch-cu128, acme-torch-cpu, jaxlib-cuda12.
 _NAMED = re.compile(r"(?:.*-)?(?:torch|jax|jaxlib)-(?P<backend>cpu|xpu|cu\d+|cuda\d+|rocm\d+(?:-\d+)*)")
+_EXTRA = re.compile(r"""extra == ["']([^"']*)["']""")
+_NAMES_EXTRA = re.compile(rf"""\s+and\s+{_EXTRA.pattern}|{_EXTRA.pattern}(?:\s+and\s+)?""")
 # What an index's root is refused with.
 _UNREADABLE = (*MALFORMED, ValidationError, UnsupportedRepoVersionError, ParserRejectedMarkup)
 
@@ -172,13 +174,9 @@ def _newest(index: str, name: str, backend: str, fetcher: Fetcher, interpreter: 
 
 
 def _extras(extras: Iterable[str], lines: Iterable[Requirement]) -> dict[str, tuple[str, ...]]:
-    """The lines of each extra, with `extra == …` as it stands: it holds when markers are asked with that extra."""
-    lines = tuple(lines)
+    """The lines of each extra, without the part of their markers that names it."""
+    found = [(line, set(_EXTRA.findall(str(line.marker)))) for line in lines]
     return {
-        extra: tuple(
-            re.sub(r"""(?:\s+and\s+)?extra == ["'][^"']*["']""", "", str(line)).rstrip(" ;")
-            for line in lines
-            if re.search(rf"""extra == ["']{re.escape(extra)}["']""", str(line.marker))
-        )
+        extra: tuple(_NAMES_EXTRA.sub("", str(line)).rstrip(" ;") for line, named in found if extra in named)
         for extra in extras
     }
