@@ -30,6 +30,7 @@ def main() -> None:
     """Run the command line; a failure becomes one message and its own exit code."""
     # What a command makes it keeps to its end: to look there for garbage took a tenth of a build's time.
     gc.set_threshold(200_000)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to look for some reads every distribution's metadata
     try:
         app()
     except MetawheelError as error:
