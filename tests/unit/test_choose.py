@@ -6,16 +6,18 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 
-from metawheel.choose import UNHASHED
+from metawheel.choose import PLAIN_BESIDE, UNHASHED
 from metawheel.model import UpstreamFile, Wrapper
 from metawheel.plan import Plan, plan
 from tests.fakes.ledgers import (
     JAXLIB,
     TORCH,
+    UPSTREAM,
     environment,
     jaxlib_files,
     pins,
@@ -32,6 +34,7 @@ with tempfile.TemporaryDirectory() as _folder:
 
 LINUX = wheel("torch-1.0+cu116-cp310-cp310-linux_x86_64.whl", "cu116")
 WINDOWS = wheel("torch-1.0+cu116-cp310-cp310-win_amd64.whl", "cu116")
+NO_VISION = {"extra vision": "no torchvision whose METADATA names torch 1.0"}
 MAC = wheel("torch-1.0-cp310-none-macosx_11_0_arm64.whl", "cpu")
 
 
@@ -39,8 +42,8 @@ def _torch(files: Sequence[UpstreamFile], flavour: str = "pinned", *, allow_unha
     return plan([TORCH_FAMILY], {"torch": files}, flavour=flavour, allow_unhashed=allow_unhashed)
 
 
-def _jaxlib(files: Sequence[UpstreamFile], flavour: str = "pinned") -> Plan:
-    return plan([JAXLIB_FAMILY], {"jaxlib": files}, flavour=flavour)
+def _jaxlib(files: Sequence[UpstreamFile]) -> Plan:
+    return plan([JAXLIB_FAMILY], {"jaxlib": files})
 
 
 def _systems(wrapper: Wrapper) -> set[str]:
@@ -55,6 +58,22 @@ def test_macos_falls_back_to_the_plain_build() -> None:
     wrapper = wrapper_of(_torch([LINUX, MAC]), "torch-cu116", "1.0")
     assert pins(wrapper.requires, "torch", environment("darwin", "arm64")) == ["torch==1.0"]
     assert MAC in wrapper.files
+
+
+@pytest.mark.parametrize(
+    ("macs", "expected"),
+    [
+        ([], "torch==1.0"),
+        (["1.0-cp310-none-macosx_11_0_arm64"], "torch==1.0"),
+        (["1.0+cpu-cp310-none-macosx_11_0_arm64"], "torch==1.0+cpu"),
+        (["1.0+cpu-cp310-none-macosx_11_0_arm64", "1.0-cp310-none-macosx_10_9_x86_64"], "torch==1.0"),
+    ],
+)
+def test_where_upstream_has_no_build_the_plain_one_is_required_or_what_macos_gets(
+    macs: list[str], expected: str
+) -> None:
+    wrapper = wrapper_of(_torch([LINUX, *(wheel(f"torch-{mac}.whl", "cpu") for mac in macs)]), "torch-cu116", "1.0")
+    assert pins(wrapper.requires, "torch", environment("freebsd14", "x86_64")) == [expected]
 
 
 def test_without_a_build_of_its_own_a_backend_has_no_wrapper() -> None:
@@ -75,10 +94,11 @@ def test_an_unhashed_cuda_build_is_not_replaced_by_the_plain_one() -> None:
     assert _systems(wrapper_of(_torch([LINUX, label, MAC]), "torch-cu116", "1.0")) == {"linux"}
 
 
-def test_a_yanked_build_is_left_out_with_upstreams_reason() -> None:
-    found = _torch([LINUX, replace(WINDOWS, yanked="wrong CUDA")])
+@pytest.mark.parametrize(("yanked", "reason"), [("wrong CUDA", "wrong CUDA"), ("", "no reason given")])
+def test_a_yanked_build_is_left_out_with_upstreams_reason(yanked: str, reason: str) -> None:
+    found = _torch([LINUX, replace(WINDOWS, yanked=yanked)])
     assert _systems(wrapper_of(found, "torch-cu116", "1.0")) == {"linux"}
-    assert "wrong CUDA" in _reasons(found)["win32 AMD64"]
+    assert _reasons(found)["win32 AMD64"] == f"yanked upstream: {reason}"
 
 
 def test_a_release_that_is_yanked_as_a_whole_stays_as_a_yanked_wrapper() -> None:
@@ -100,6 +120,15 @@ def test_a_plain_build_beside_labelled_ones_on_its_platform_is_ambiguous() -> No
     assert "cannot be told from the labelled builds" in _reasons(found, "torch-cpu")["linux x86_64"]
 
 
+def test_of_one_backend_the_labelled_builds_are_taken_and_a_plain_one_without_a_twin_is_told() -> None:
+    labelled = wheel("torch-1.0+cpu-cp310-cp310-linux_x86_64.whl", "cpu")
+    twin, alone = (wheel(f"torch-1.0-{python}-{python}-linux_x86_64.whl", "cpu") for python in ("cp310", "cp311"))
+    for files in ([labelled, twin, alone], [alone, twin, labelled]):
+        found = _torch(files)
+        assert wrapper_of(found, "torch-cpu", "1.0").files == (labelled,)
+        assert _reasons(found, "torch-cpu") == {f"linux x86_64: {alone.filename}": PLAIN_BESIDE, **NO_VISION}
+
+
 def test_labelled_builds_of_another_family_make_a_plain_build_ambiguous_too(tmp_path: Path) -> None:
     other = write_family(tmp_path / "other", f'prefix = "acme-"\n{TORCH}', [])
     plain = wheel("torch-1.0-cp310-cp310-linux_x86_64.whl", "cpu")
@@ -107,10 +136,40 @@ def test_labelled_builds_of_another_family_make_a_plain_build_ambiguous_too(tmp_
     assert _systems(wrapper_of(found, "torch-cpu", "1.0")) == {"darwin"}
 
 
-def test_of_two_places_that_hold_one_name_the_hashed_one_is_linked() -> None:
-    unhashed = replace(MAC, url=f"{MAC.url}".replace("/cpu/", "/"), sha256=None)
-    for files in ([LINUX, MAC, unhashed], [unhashed, LINUX, MAC]):
-        assert MAC in wrapper_of(_torch(files), "torch-cu116", "1.0").files
+def _at(folder: str, **facts: Any) -> UpstreamFile:
+    url = f"{UPSTREAM}{folder}/{f'{LINUX.url}'.rpartition('/')[2]}"
+    return replace(LINUX, **{"url": url, "sha256": sha256(folder), **facts})
+
+
+@pytest.mark.parametrize("allow_unhashed", [False, True])
+@pytest.mark.parametrize("worse", [_at("cu116", sha256=None), _at("b")])
+def test_of_two_places_that_hold_one_name_the_hashed_one_is_linked_or_always_the_same(
+    worse: UpstreamFile, allow_unhashed: bool
+) -> None:
+    for files in ([_at("a"), worse], [worse, _at("a")]):
+        wrapper = wrapper_of(_torch(files, allow_unhashed=allow_unhashed), "torch-cu116", "1.0")
+        assert wrapper.files == (_at("a"),)
+
+
+@pytest.mark.parametrize("file", [LINUX, MAC])
+def test_of_two_places_that_hold_one_name_the_one_in_the_builds_own_folder_is_linked(file: UpstreamFile) -> None:
+    name = f"{file.url}".rpartition("/")[2]
+    others = [replace(file, url=f"{UPSTREAM}{folder}{name}", sha256=sha256(folder)) for folder in ("", "a/", "z/")]
+    for files in ([LINUX, file, *others], [*others, LINUX, file]):
+        assert file in wrapper_of(_torch(files), "torch-cu116", "1.0").files
+
+
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [({"sha256": None}, UNHASHED), ({"yanked": "wrong CUDA"}, "yanked upstream: wrong CUDA")],
+)
+def test_a_build_that_is_left_out_beside_one_that_is_not_is_told_with_its_reason(
+    left: dict[str, Any], reason: str
+) -> None:
+    more = replace(wheel("torch-1.0+cu116-cp311-cp311-linux_x86_64.whl", "cu116"), **left)
+    found = _torch([LINUX, more])
+    assert wrapper_of(found, "torch-cu116", "1.0").files == (LINUX,)
+    assert _reasons(found) == {f"linux x86_64: {more.filename}": reason, **NO_VISION}
 
 
 def test_a_hash_is_never_mixed_with_another_hosts_address() -> None:
@@ -119,52 +178,36 @@ def test_a_hash_is_never_mixed_with_another_hosts_address() -> None:
     assert found <= {(file.url, file.sha256) for file in (LINUX, MAC, other)}
 
 
-def test_direct_has_a_line_with_address_and_sha256_for_each_cell() -> None:
-    wrapper = wrapper_of(_torch(torch_files(), "direct"), "torch-cu116", "1.13.1")
-    for python, tags in (("3.10", "cp310-cp310-linux_x86_64"), ("3.11", "cp311-cp311-linux_x86_64")):
-        where = environment("linux", "x86_64", python)
-        lines = [Requirement(line) for line in wrapper.requires]
-        (line,) = [line for line in lines if line.marker is not None and line.marker.evaluate(where)]
-        file = next(f for f in torch_files() if f.filename == f"torch-1.13.1+cu116-{tags}.whl")
-        assert line.url == f"{file.url}#sha256={file.sha256}"
-    assert wrapper.files == ()
-
-
-def test_direct_leaves_out_what_markers_cannot_tell_and_says_so() -> None:
-    free_threaded = wheel("torch-1.0+cu116-cp313-cp313t-linux_x86_64.whl", "cu116")
-    found = _torch([LINUX, free_threaded], "direct")
-    assert {cell.abi for cell in wrapper_of(found, "torch-cu116", "1.0").cells} == {"cp310"}
-    assert "cannot tell" in _reasons(found)["linux x86_64 cp313t"]
-
-
-def test_direct_takes_the_wheel_that_runs_on_more_systems() -> None:
-    tags = ("linux_x86_64", "manylinux_2_28_x86_64", "manylinux2014_x86_64")
-    files = [wheel(f"torch-1.0+cu116-cp310-cp310-{tag}.whl", "cu116") for tag in tags]
-    (line,) = wrapper_of(_torch(files, "direct"), "torch-cu116", "1.0").requires
-    assert "cp310-cp310-manylinux2014_x86_64.whl#" in line
-
-
 def test_a_plugin_backend_is_the_plain_build_with_plugins_beside_it_on_linux() -> None:
     wrapper = wrapper_of(_jaxlib(jaxlib_files()), "jaxlib-cuda12", "0.5.0")
     assert wrapper.requires[0] == "jaxlib==0.5.0"
     names = {Requirement(line).name for line in wrapper.requires}
     assert names == {"jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt"}
+    builds = {(cell.platform.sys_platform, cell.build) for cell in wrapper.cells}
+    assert builds == {("linux", "0.5.0 with jax-cuda12-plugin"), ("darwin", "0.5.0")}
     assert pins(wrapper.requires, "jax-cuda12-pjrt", environment("darwin", "arm64")) == []
     assert {file.filename for file in wrapper.files} == {file.filename for file in jaxlib_files()}
-
-
-@pytest.mark.parametrize("flavour", ["pinned", "direct"])
-def test_what_pypi_hosts_is_pinned_in_both_flavours(flavour: str) -> None:
-    wrapper = wrapper_of(_jaxlib(jaxlib_files(), flavour), "jaxlib-cuda12", "0.5.0")
-    for project in ("jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt"):
-        assert pins(wrapper.requires, project, environment("linux", "x86_64")) == [f"{project}==0.5.0"]
-    assert wrapper.files
 
 
 @pytest.mark.parametrize("missing", ["jax-cuda12-plugin", "jax-cuda12-pjrt"])
 def test_without_one_of_its_plugins_there_is_no_plugin_backend(missing: str) -> None:
     files = [file for file in jaxlib_files() if file.project != missing]
-    assert _jaxlib(files).wrappers == ()
+    found = _jaxlib(files)
+    assert (found.wrappers, found.omissions) == ((), ())
+
+
+def test_plugins_that_are_yanked_with_the_project_stay_with_it_in_a_yanked_wrapper() -> None:
+    wrapper = wrapper_of(_jaxlib([replace(f, yanked="bad") for f in jaxlib_files()]), "jaxlib-cuda12", "0.5.0")
+    assert wrapper.yanked == "bad"
+    assert {cell.platform.sys_platform for cell in wrapper.cells} == {"linux", "darwin"}
+    assert {file.filename for file in wrapper.files} == {file.filename for file in jaxlib_files()}
+
+
+def test_without_an_interpreter_that_has_both_there_is_no_plugin_backend_and_the_reason_says_so() -> None:
+    files = [replace(f, filename=f.filename.replace("cp311-cp311-many", "cp312-cp312-many")) for f in jaxlib_files()]
+    found = _jaxlib([f for f in files if f.project != "jaxlib"] + [f for f in jaxlib_files() if f.project == "jaxlib"])
+    reason = "no interpreter has both jax-cuda12-plugin[with-cuda] 0.5.0 and the project itself"
+    assert _reasons(found, "jaxlib-cuda12")["linux x86_64"] == reason
 
 
 def test_only_interpreters_that_have_the_plugin_too_are_covered() -> None:
@@ -180,8 +223,9 @@ def test_a_platform_without_the_plugin_is_left_out_with_its_reason() -> None:
     assert _reasons(found, "jaxlib-cuda12")["linux aarch64"] == "no jax-cuda12-plugin 0.5.0 there"
 
 
-def test_an_extra_without_a_companion_says_why() -> None:
-    files = [file for file in torch_files() if file.project == "torch"]
+@pytest.mark.parametrize("vision", ["not listed", "METADATA not known"])
+def test_an_extra_without_a_companion_says_why(vision: str) -> None:
+    files = [replace(f, requires=None) for f in torch_files() if f.project == "torch" or vision != "not listed"]
     found = _torch(files)
     assert wrapper_of(found, "torch-cu116", "1.13.1").extras == ()
     assert _reasons(found)["extra vision"] == "no torchvision whose METADATA names torch 1.13.1"
@@ -216,6 +260,44 @@ def test_an_extra_says_nothing_where_the_companion_has_no_such_build_and_tells_w
     assert "upstream has no torchvision 0.14.1" in _reasons(found)["extra vision on win32 AMD64"]
 
 
-def test_a_requires_python_that_names_a_series_gives_its_lower_bound() -> None:
-    files = [replace(file, requires_python="==3.10.*") for file in (LINUX, WINDOWS)]
-    assert wrapper_of(_torch(files), "torch-cu116", "1.0").requires_python == ">=3.10"
+def test_a_yanked_companion_gives_way_to_an_older_one_that_fits() -> None:
+    newer = [replace(f, yanked="broken") for f in torch_files(vision="0.14.10") if f.project == "torchvision"]
+    ((_, lines),) = wrapper_of(_torch([*torch_files(), *newer]), "torch-cu116", "1.13.1").extras
+    assert pins(lines, "torchvision", environment("linux", "x86_64")) == ["torchvision==0.14.1+cu116"]
+
+
+def test_an_extra_brings_the_companions_files_or_addresses_for_every_platform() -> None:
+    vision = [f for f in torch_files() if f.project == "torchvision" and f.local in ("cu116", None)]
+    wrapper = wrapper_of(_torch(torch_files()), "torch-cu116", "1.13.1")
+    assert sorted(f.filename for f in wrapper.files if f.project == "torchvision") == sorted(f.filename for f in vision)
+    ((_, lines),) = wrapper_of(_torch(torch_files(), "direct"), "torch-cu116", "1.13.1").extras
+    assert {Requirement(line).url for line in lines} == {f"{file.url}#sha256={file.sha256}" for file in vision}
+
+
+def test_an_extra_leaves_out_only_the_platform_where_the_companion_cannot_be_pinned_and_tells_why() -> None:
+    files = [replace(f, sha256=None) if f.filename.startswith("torchvision-0.14.1-") else f for f in torch_files()]
+    found = _torch(files)
+    ((_, lines),) = wrapper_of(found, "torch-cu116", "1.13.1").extras
+    for machine in ("arm64", "x86_64"):
+        assert pins(lines, "torchvision", environment("darwin", machine)) == []
+        assert _reasons(found)[f"extra vision on darwin {machine}"] == UNHASHED
+    assert pins(lines, "torchvision", environment("linux", "x86_64")) == ["torchvision==0.14.1+cu116"]
+    assert pins(lines, "torchvision", environment("win32", "AMD64")) == ["torchvision==0.14.1+cu116"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ([">=3.10", ">=3.9"], ">=3.9"),
+        ([">=3.9", None], ">=3.9"),
+        ([None, None], ">=3.10"),
+        (["==3.11.*", "~=3.12"], ">=3.11"),
+        ([">=3.13", "<4,>=3.12"], ">=3.12"),
+        (["~=3.12", "<4"], ">=3.10"),
+    ],
+)
+def test_requires_python_is_the_lowest_bound_of_the_builds_or_the_oldest_interpreter(
+    stated: list[str | None], expected: str
+) -> None:
+    files = [replace(file, requires_python=bound) for file, bound in zip((LINUX, WINDOWS), stated, strict=True)]
+    assert wrapper_of(_torch(files), "torch-cu116", "1.0").requires_python == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from metawheel.errors import FamilyError
 from metawheel.family import Family, load_families
 from metawheel.model import UpstreamFile, Wrapper
 from metawheel.plan import FLAVOURS, Plan, natural, plan
-from metawheel.tags import platforms
+from metawheel.tags import MAX_FILE_NAME, platforms
 from tests.fakes.ledgers import (
     JAXLIB,
     TORCH,
@@ -179,6 +180,34 @@ def test_the_order_of_families_does_not_matter(tmp_path: Path) -> None:
     assert plan(families, files) == plan(families[::-1], files)
 
 
+def test_of_the_families_that_are_asked_for_all_is_planned_and_of_others_nothing(tmp_path: Path) -> None:
+    families = [_family(tmp_path, TORCH), _family(tmp_path, JAXLIB, "jaxlib")]
+    files = {
+        "torch": torch_files()[:-1],
+        "jaxlib": [*jaxlib_files(), wheel("jaxlib-0.5.0-cp39-cp39-manylinux2014_aarch64.whl", None, source="pypi")],
+    }
+    both = plan(families, files)
+    parts = [plan(families, files, only=[family.name]) for family in families]
+    assert [{wrapper.family for wrapper in part.wrappers} for part in parts] == [{"torch"}, {"jaxlib"}]
+    assert {wrapper for part in parts for wrapper in part.wrappers} == set(both.wrappers)
+    assert [omission for part in parts for omission in part.omissions] == list(both.omissions)
+    assert all(part.omissions for part in parts)
+
+
+def test_the_date_of_a_plan_is_that_of_the_newest_fact_in_the_ledgers() -> None:
+    old, new = (wheel(f"torch-{day}.0+cpu-cp310-cp310-linux_x86_64.whl", "cpu") for day in (1, 2))
+    facts = [replace(old, first_seen="2026-01-02"), replace(new, first_seen="2026-01-10")]
+    assert _plan(facts).date == _plan(facts[::-1]).date == "2026-01-10"
+    assert _plan([replace(facts[0], gone="2026-02-01"), facts[1]]).date == "2026-02-01"
+    assert _plan([]).date == ""
+
+
+def test_nothing_without_sha256_is_planned_unless_that_is_asked_for(tmp_path: Path) -> None:
+    families, files = [_family(tmp_path, TORCH)], {"torch": [replace(file, sha256=None) for file in torch_files()]}
+    assert plan(families, files).wrappers == ()
+    assert plan(families, files, allow_unhashed=True).wrappers
+
+
 def test_a_prefix_renames_every_wrapper_and_what_it_requires(tmp_path: Path) -> None:
     files = torch_files()
     renamed = plan([_family(tmp_path, f'prefix = "acme-"\n{TORCH}')], {"torch": files}).wrappers
@@ -186,6 +215,19 @@ def test_a_prefix_renames_every_wrapper_and_what_it_requires(tmp_path: Path) -> 
     cuda = next(w for w in renamed if w.name == "acme-torch-cuda")
     assert cuda.requires == ("acme-torch-cu117==1.13.1",)
     assert cuda.extras == (("vision", ("acme-torch-cu117[vision]==1.13.1",)),)
+
+
+@pytest.mark.parametrize("name", ["torch-cu117", "torch-cuda"])
+def test_a_wrapper_has_more_wheels_only_once_a_file_name_would_be_too_long(tmp_path: Path, name: str) -> None:
+    files = [wheel(f"torch-1.13.10+cu117-cp310-cp310-{tag}.whl", "cu117") for tag in ("linux_x86_64", "win_amd64")]
+    lengths: dict[int, list[int]] = {1: [], 2: []}
+    for number in range(130, 150):
+        prefix = "a" * number
+        found = plan([_family(tmp_path, f'prefix = "{prefix}-"\n{TORCH}')], {"torch": files})
+        wheels = wrapper_of(found, f"{prefix}-{name}", "1.13.10").wheels
+        lengths[len(wheels)] += map(len, wheels)
+    assert max(lengths[1]) == MAX_FILE_NAME
+    assert max(lengths[2]) <= MAX_FILE_NAME
 
 
 def test_two_families_that_emit_one_name_are_refused_with_file_and_key(tmp_path: Path) -> None:

@@ -2,144 +2,152 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from metawheel.family import Family
-from metawheel.model import Released, UpstreamFile, Wrapper
-from metawheel.plan import Plan, plan
+from metawheel.choose import Catalog
+from metawheel.model import Released, UpstreamFile
 from metawheel.project import render_project
+from metawheel.reissue import settle
+from metawheel.tags import MAX_FILE_NAME
 from tests.fakes.ledgers import TORCH, torch_files, untimed, wheel
+from tests.fakes.records import by_key, family_of, plan_of, record_of, yank
 
 CP312 = "cp312-cp312-linux_x86_64"
 
 
-def _plan(
-    files: Iterable[UpstreamFile], released: Iterable[Released] = (), *, text: str = TORCH, **options: Any
-) -> Plan:
-    family = Family.model_validate({**tomllib.loads(text), "folder": Path("torch")})
-    return plan([family], {family.name: tuple(files)}, released={family.name: tuple(released)}, **options)
-
-
-def _released(wrappers: Iterable[Wrapper]) -> list[Released]:
-    """Wrappers as they are recorded when they are published."""
-    return [
-        Released(
-            **wrapper.facts(),
-            readme=render_project(wrapper)["README.md"],
-            wheels=dict.fromkeys(wrapper.wheels, "0" * 64),
-        )
-        for wrapper in wrappers
-    ]
-
-
-def _by_key(planned: Plan) -> dict[str, Wrapper]:
-    return {wrapper.key: wrapper for wrapper in planned.wrappers}
-
-
-def _yank(files: Iterable[UpstreamFile], where: Callable[[UpstreamFile], bool]) -> list[UpstreamFile]:
-    return [replace(file, yanked="broken on this card") if where(file) else file for file in files]
-
-
 FILES = torch_files()
-FIRST = _plan(FILES)
-RECORD = _released(FIRST.wrappers)
+FIRST = plan_of(FILES)
+RECORD = record_of(FIRST.wrappers)
 NEW_CELL = [*FILES, wheel(f"torch-1.13.1+cu117-{CP312}.whl", "cu117")]
 
 
 def test_what_says_the_same_keeps_its_version() -> None:
-    again = _plan(FILES, RECORD)
+    again = plan_of(FILES, RECORD)
     assert [(w.key, w.requires, w.extras, w.tags, w.yanked) for w in again.wrappers] == [
         (w.key, w.requires, w.extras, w.tags, w.yanked) for w in FIRST.wrappers
     ]
     assert [render_project(w) for w in again.wrappers] == [render_project(w) for w in FIRST.wrappers]
 
 
-def test_what_was_released_is_made_again_from_the_record_though_descriptions_moved_on() -> None:
-    again = _plan(FILES, RECORD, text=TORCH.replace("PyTorch {version} for", "PyTorch {version} made for"))
-    assert [render_project(w) for w in again.wrappers] == [render_project(w) for w in FIRST.wrappers]
-
-
 def test_a_new_cell_upstream_is_a_post_release_and_the_first_stays_as_it_was() -> None:
-    found = _by_key(_plan(NEW_CELL, RECORD))
-    assert set(found) - set(_by_key(FIRST)) == {"torch-cu117==1.13.1.post1", "torch-cuda==1.13.1.post1"}
+    found = by_key(plan_of(NEW_CELL, RECORD))
+    assert set(found) - set(by_key(FIRST)) == {"torch-cu117==1.13.1.post1", "torch-cuda==1.13.1.post1"}
     new, old = found["torch-cu117==1.13.1.post1"], found["torch-cu117==1.13.1"]
     assert new.reissued == "now also for cp312 on linux x86_64"
     assert new.requires == old.requires
     assert old.yanked is None, "it is still right where it was"
-    assert render_project(old) == render_project(_by_key(FIRST)["torch-cu117==1.13.1"])
-    assert {file.filename for file in old.files} >= {file.filename for file in _by_key(FIRST)[old.key].files}
+    assert found["torch-cuda==1.13.1"].yanked is None, "and so is what requires it"
+    assert render_project(old) == render_project(by_key(FIRST)["torch-cu117==1.13.1"])
+    assert {file.filename for file in old.files} >= {file.filename for file in by_key(FIRST)[old.key].files}
 
 
 def test_what_requires_a_reissued_wrapper_requires_its_new_version() -> None:
-    found = _by_key(_plan(NEW_CELL, RECORD))
+    found = by_key(plan_of(NEW_CELL, RECORD))
     assert found["torch-cuda==1.13.1.post1"].requires == ("torch-cu117==1.13.1.post1",)
     assert dict(found["torch-cuda==1.13.1.post1"].extras) == {"vision": ("torch-cu117[vision]==1.13.1.post1",)}
     assert found["torch-cuda==1.13.1"].requires == ("torch-cu117==1.13.1",)
 
 
 def test_a_build_that_upstream_yanks_is_reissued_without_it_and_the_first_is_yanked_with_the_reason() -> None:
-    files = _yank(FILES, lambda f: f.project == "torch" and f.local == "cpu" and "win_amd64" in f.filename)
-    found = _by_key(_plan(files, RECORD))
+    files = yank(FILES, lambda f: f.project == "torch" and f.local == "cpu" and "win_amd64" in f.filename)
+    found = by_key(plan_of(files, RECORD))
     new, old = found["torch-cpu==1.13.1.post1"], found["torch-cpu==1.13.1"]
     assert new.yanked is None
     assert not any("win_amd64" in tag for tag in new.tags)
     assert "no longer for cp310 on win32 AMD64" in (new.reissued or "")
     assert "1.13.1.post1" in (old.yanked or "")
     assert "broken on this card" in (old.yanked or "")
-    assert render_project(old) == render_project(_by_key(FIRST)["torch-cpu==1.13.1"])
+    assert render_project(old) == render_project(by_key(FIRST)["torch-cpu==1.13.1"])
     assert any(file.yanked for file in old.files), "who has locked it still finds its files"
     assert all(file.yanked is None for file in new.files)
 
 
 def test_a_wholly_yanked_backend_is_yanked_and_not_reissued() -> None:
-    files = _yank(FILES, lambda f: f.project == "torch" and f.local == "cu116")
-    found = [wrapper for wrapper in _plan(files, RECORD).wrappers if wrapper.name == "torch-cu116"]
+    files = yank(FILES, lambda f: f.project == "torch" and f.local == "cu116")
+    found = [wrapper for wrapper in plan_of(files, RECORD).wrappers if wrapper.name == "torch-cu116"]
     assert [(wrapper.version, wrapper.yanked) for wrapper in found] == [("1.13.1", "broken on this card")]
 
 
 def test_a_change_that_is_taken_back_is_a_second_post_release() -> None:
-    second = _released(w for w in _plan(NEW_CELL, RECORD).wrappers if w.reissued)
-    found = _by_key(_plan(FILES, [*RECORD, *second]))
-    assert found["torch-cu117==1.13.1.post2"].tags == _by_key(FIRST)["torch-cu117==1.13.1"].tags
+    second = record_of(w for w in plan_of(NEW_CELL, RECORD).wrappers if w.reissued)
+    found = by_key(plan_of(FILES, [*RECORD, *second]))
+    assert found["torch-cu117==1.13.1.post2"].tags == by_key(FIRST)["torch-cu117==1.13.1"].tags
     assert found["torch-cuda==1.13.1.post2"].requires == ("torch-cu117==1.13.1.post2",)
     assert "no longer for cp312" in (found["torch-cu117==1.13.1.post1"].yanked or "")
 
 
 def test_a_reissue_that_was_released_is_not_issued_again() -> None:
-    second = _released(w for w in _plan(NEW_CELL, RECORD).wrappers if w.reissued)
-    again = _by_key(_plan(NEW_CELL, [*RECORD, *second]))
-    assert set(again) == set(_by_key(_plan(NEW_CELL, RECORD)))
+    second = record_of(w for w in plan_of(NEW_CELL, RECORD).wrappers if w.reissued)
+    again = by_key(plan_of(NEW_CELL, [*RECORD, *second]))
+    assert set(again) == set(by_key(plan_of(NEW_CELL, RECORD)))
     assert again["torch-cu117==1.13.1.post1"].reissued == "now also for cp312 on linux x86_64"
 
 
-def test_a_released_wrapper_that_no_rule_emits_any_more_stays_and_is_yanked() -> None:
-    text = TORCH.replace("backend = 'cu\\d+'", "backend = 'cu117'")
-    found = _by_key(_plan(FILES, RECORD, text=text))
-    assert found["torch-cu116==1.13.1"].yanked == "no longer emitted"
-    assert found["torch-cu116==1.13.1"].cells
-    assert found["torch-cu116==1.13.1"].files, "who has locked it still finds its files"
+def _more(*tags: str, build: str = "cu117") -> list[UpstreamFile]:
+    return [*FILES, *(wheel(f"torch-1.13.1+{build}-{tag}.whl", build) for tag in tags)]
 
 
-def test_a_corrected_hash_reissues_the_direct_flavour_only() -> None:
-    files = [replace(f, sha256="f" * 64) if f.filename.startswith("torch-1.13.1+cu116-cp311") else f for f in FILES]
-    assert set(_by_key(_plan(files, RECORD))) == set(_by_key(FIRST))
-    first = _plan(FILES, flavour="direct")
-    found = _by_key(_plan(files, _released(first.wrappers), flavour="direct"))
-    assert set(found) - set(_by_key(first)) == {"torch-cu116==1.13.1.post1"}
-    assert "another sha256" in (found["torch-cu116==1.13.1"].yanked or "")
+def _stated(requires_python: str) -> list[UpstreamFile]:
+    return [replace(file, requires_python=requires_python) for file in FILES]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "reason"),
+    [
+        (FILES, _more("cp313-cp313t-linux_x86_64"), "now also for cp313t on linux x86_64"),
+        (
+            FILES,
+            _more("cp313-cp313-linux_x86_64", CP312, "cp312-cp312-win_amd64"),
+            "now also for cp312 cp313 on linux x86_64, cp312 on win32 AMD64",
+        ),
+        (_more(CP312), FILES, "no longer for cp312 on linux x86_64"),
+        (
+            _more("cp312-cp312-win_arm64"),
+            _more(CP312),
+            "now also for cp312 on linux x86_64; no longer for cp312 on win32 ARM64; other requirement lines",
+        ),
+        (FILES, _more("cp310-cp310-manylinux2014_x86_64"), "other compatibility tags"),
+        (_stated(">=3.8"), _stated(">=3.11"), "Requires-Python >=3.11, was >=3.8"),
+        (FILES, [f for f in FILES if f.project == "torch"], "extra vision is gone"),
+        ([f for f in FILES if f.project == "torch"], FILES, "extra vision is new"),
+        (
+            FILES,
+            [f for f in FILES if f.project == "torch" or "win_amd64" not in f.filename],
+            "extra vision requires others",
+        ),
+    ],
+)
+def test_a_reissue_says_all_that_is_different(before: list[UpstreamFile], now: list[UpstreamFile], reason: str) -> None:
+    found = by_key(plan_of(now, record_of(plan_of(before).wrappers)))
+    assert found["torch-cu117==1.13.1.post1"].reissued == reason
+
+
+def test_each_release_counts_its_reissues_alone() -> None:
+    files = [*FILES, *torch_files("1.14.0", "0.15.0")]
+    record = record_of(plan_of(files).wrappers)
+    once = [*files, wheel(f"torch-1.13.1+cu117-{CP312}.whl", "cu117")]
+    record += record_of(w for w in plan_of(once, record).wrappers if w.reissued)
+    twice = [*once, wheel(f"torch-1.14.0+cu117-{CP312}.whl", "cu117")]
+    versions = {w.version for w in plan_of(twice, record).wrappers if w.name == "torch-cu117"}
+    assert versions == {"1.13.1", "1.13.1.post1", "1.14.0", "1.14.0.post1"}
+
+
+def test_wrappers_are_settled_alike_in_whatever_order_they_come() -> None:
+    family = family_of(TORCH)
+    planned, catalog = plan_of(NEW_CELL).wrappers, Catalog(family, NEW_CELL, direct=False, allow_unhashed=False)
+    one, other = (
+        settle(wrappers, {family.name: RECORD}, {family.name: catalog}) for wrappers in (planned, planned[::-1])
+    )
+    assert set(one) == set(other)
 
 
 def test_the_flavours_are_released_apart() -> None:
-    found = _plan(FILES, RECORD, flavour="direct")
+    found = plan_of(FILES, RECORD, flavour="direct")
     assert [wrapper.version for wrapper in found.wrappers] == ["1.13.1"] * len(found.wrappers)
 
 
@@ -150,17 +158,32 @@ def test_the_flavours_are_released_apart() -> None:
 def test_a_reissue_sorts_after_what_it_replaces_and_is_no_version_of_upstreams(release: str, expected: str) -> None:
     text = TORCH.replace('plain = "cpu"', 'plain = "cpu"\nprereleases = true')
     files = [file for file in torch_files(release) if file.project == "torch"]
-    first = _plan(files, text=text)
+    first = plan_of(files, text=text)
     more = [*files, wheel(f"torch-{release}+cu117-{CP312}.whl", "cu117")]
-    found = {w.version for w in _plan(more, _released(first.wrappers), text=text).wrappers if w.name == "torch-cu117"}
+    found = {w.version for w in plan_of(more, record_of(first.wrappers), text=text).wrappers if w.name == "torch-cu117"}
     assert found == {release, expected}
     assert Version(expected) > Version(release)
 
 
+def test_a_reissue_has_more_wheels_only_once_a_file_name_would_be_too_long() -> None:
+    tags = [f"{python}-{python}-{system}" for python in ("cp310", "cp311") for system in ("linux_x86_64", "win_amd64")]
+    files = [wheel(f"torch-1.13.1+cu117-{tag}.whl", "cu117") for tag in tags]
+    lengths: dict[int, list[int]] = {1: [], 2: []}
+    for number in range(125, 142):
+        prefix = "a" * number
+        text = f'prefix = "{prefix}-"\n{TORCH}'
+        first = plan_of(files[:3], text=text)
+        found = by_key(plan_of(files, record_of(first.wrappers), text=text))
+        wheels = found[f"{prefix}-torch-cu117==1.13.1.post1"].wheels
+        lengths[len(wheels)] += map(len, wheels)
+    assert max(lengths[1]) == MAX_FILE_NAME
+    assert max(lengths[2]) <= MAX_FILE_NAME
+
+
 def test_a_release_of_upstreams_never_takes_the_version_of_a_reissue() -> None:
-    second = _released(w for w in _plan(NEW_CELL, RECORD).wrappers if w.reissued)
+    second = record_of(w for w in plan_of(NEW_CELL, RECORD).wrappers if w.reissued)
     post = [wheel(f"torch-1.13.1.post1+cu117-{CP312}.whl", "cu117")]
-    found = _plan([*NEW_CELL, *post], [*RECORD, *second]).wrappers
+    found = plan_of([*NEW_CELL, *post], [*RECORD, *second]).wrappers
     versions = {w.version: w.release for w in found if w.name == "torch-cu117"}
     assert versions == {"1.13.1": "1.13.1", "1.13.1.post1": "1.13.1", "1.13.1.post2": "1.13.1.post1"}
 
@@ -186,7 +209,7 @@ def test_whatever_upstream_does_a_released_version_never_says_anything_else(
             replace(file, yanked="no" if number in yanked else None, gone="2026-11-30" if number in gone else None)
             for number, file in enumerate(_OPTIONAL)
         ]
-        found = _by_key(_plan(files, record.values()))
+        found = by_key(plan_of(files, record.values()))
         assert record.keys() <= found.keys()
         for key, item in record.items():
             wrapper = found[key]
@@ -197,6 +220,6 @@ def test_whatever_upstream_does_a_released_version_never_says_anything_else(
             )
             assert set(wrapper.wheels) == set(item.wheels)
             assert render_project(wrapper)["README.md"] == item.readme
-        record |= {item.key: item for item in _released(w for w in found.values() if w.key not in record)}
-        again = _by_key(_plan(files, record.values()))
+        record |= {item.key: item for item in record_of(w for w in found.values() if w.key not in record)}
+        again = by_key(plan_of(files, record.values()))
         assert again.keys() == found.keys(), "the same state twice issues nothing new"

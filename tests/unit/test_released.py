@@ -8,18 +8,19 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from metawheel import released
+from metawheel import jsonl, released
 from metawheel.changes import CHANGES_FILE
 from metawheel.check import check_site
 from metawheel.cli import app
 from metawheel.errors import BuildError, LedgerError, PublishError
 from metawheel.family import Family, load_families
 from metawheel.inputs import Options
-from metawheel.model import UpstreamFile
+from metawheel.model import Released, UpstreamFile
 from metawheel.publish.record import record
 from metawheel.site import Manifest
 from tests.fakes.ledgers import TORCH, build_site, torch_files, wheel, write_family
@@ -131,11 +132,74 @@ def test_a_record_is_read_as_it_was_written_and_a_hand_edit_is_found(tmp_path: P
     path = family.folder / released.RELEASED_FILE
     assert released.dump(released.load(family)) == path.read_bytes()
     path.write_bytes(path.read_bytes().replace(b"1.13.1+cu117", b"1.13.1+cu118"))
-    with pytest.raises(LedgerError, match=r"released\.jsonl: was edited by hand"):
+    with pytest.raises(LedgerError, match=r"released\.jsonl: was edited by hand.*git checkout -- released\.jsonl"):
         released.load(family)
     path.write_bytes(b'{"released": 1, "wrappers": 1, "sha256": "0"}\n')
     with pytest.raises(LedgerError, match=r"released\.jsonl"):
         _build(tmp_path)
+
+
+def _item(version: str, **facts: Any) -> Released:
+    given: dict[str, Any] = {
+        "name": "torch-cu117",
+        "version": version,
+        "release": version,
+        "flavour": "pinned",
+        "view": None,
+        "summary": "PyTorch",
+        "requires": (f"torch=={version}+cu117",),
+        "extras": (),
+        "requires_python": ">=3.9",
+        "readme": "# PyTorch",
+        "wheels": {f"torch_cu117-{version}-cp310-none-linux_x86_64.whl": "0" * 64},
+    }
+    return Released(**{**given, **facts})
+
+
+def test_a_record_says_all_of_a_wrapper_and_is_sorted_by_flavour_name_and_version() -> None:
+    items = (
+        _item("2.10.0", flavour="direct", view="cu117"),
+        _item("2.11.0", name="torch-cpu", extras=(("audio", ("a==1", "b==2")), ("vision", ()))),
+        _item("2.9.0", wheels={"z.whl": "1" * 64, "a.whl": "2" * 64}),
+        _item("2.10.0.post1", release="2.10.0", reissued="other compatibility tags"),
+    )
+    content = released.dump(reversed(items))
+    assert released.parse(content, Path("released.jsonl")) == items
+    head, first, *_, last = (json.loads(line) for line in content.splitlines())
+    assert (head["released"], head["wrappers"]) == (1, len(items))
+    assert (first["wrapper"], "release" in first, "extras" in first, "reissued" in first) == (
+        items[0].name,
+        *[False] * 3,
+    )
+    assert (last["release"], last["reissued"]) == ("2.10.0", "other compatibility tags")
+
+
+def test_a_record_does_not_depend_on_the_order_of_wheels() -> None:
+    names = {"z.whl": "1" * 64, "a.whl": "2" * 64}
+    one, other = _item("1.0", wheels=names), _item("1.0", wheels=dict(reversed(names.items())))
+    assert released.dump([one]) == released.dump([other])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {},
+        {"wrapper": "torch-cpu", "version": "1.0"},
+        {"wrapper": "torch-cpu", "version": "1.0", "requires": 1},
+        {"wrapper": "torch-cpu", "version": "1.0", "requires": [], "extras": []},
+        {"wrapper": "torch-cpu", "version": "1.0", "requires": [], "colour": "red"},
+    ],
+)
+def test_a_line_that_is_no_wrapper_is_named_with_the_way_out_though_the_digest_fits(row: dict[str, Any]) -> None:
+    with pytest.raises(LedgerError, match=r"released\.jsonl: line 2 cannot be read: .*git checkout -- released\.jsonl"):
+        released.parse(jsonl.dump("released", "wrappers", [row]), Path("released.jsonl"))
+
+
+def test_a_record_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
+    family = _family(tmp_path)
+    (family.folder / released.RELEASED_FILE).mkdir()
+    with pytest.raises(LedgerError, match=r"released\.jsonl: cannot be read: \w"):
+        released.load(family)
 
 
 def test_a_site_of_other_ledgers_is_not_recorded(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from dep_logic.markers import parse_marker
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from packaging.markers import Marker
 from packaging.requirements import Requirement
@@ -97,6 +98,24 @@ def test_marker_holds_on_its_platforms_only_and_complement_everywhere_else(found
         assert Marker(complement(found)).evaluate(where) is not inside
 
 
+def test_a_marker_has_no_more_brackets_than_it_needs_and_linux_first() -> None:
+    windows = [Platform("win32", "AMD64")]
+    assert marker(windows) == 'sys_platform == "win32" and platform_machine == "AMD64"'
+    assert complement(windows) == 'sys_platform != "win32" or platform_machine != "AMD64"'
+    linux = [Platform("linux", machine) for machine in ("x86_64", "aarch64")]
+    either = 'sys_platform == "linux" and (platform_machine == "aarch64" or platform_machine == "x86_64")'
+    neither = 'sys_platform != "linux" or (platform_machine != "aarch64" and platform_machine != "x86_64")'
+    assert (marker(linux), complement(linux)) == (either, neither)
+    for other in (windows, [Platform("darwin", "arm64")]):
+        assert marker([*other, *linux]) == f"({marker(linux)}) or ({marker(other)})"
+        assert complement([*other, *linux]) == f"({complement(linux)}) and ({complement(other)})"
+
+
+def test_branches_are_in_order_of_the_systems_and_the_last_is_for_all_others() -> None:
+    pins = {Platform(system, "m"): system for system in ("win32", "darwin", "linux")}
+    assert [pin for pin, _ in partition(pins, "other")] == ["linux", "darwin", "win32", "other"]
+
+
 def test_markers_do_not_depend_on_the_order_of_platforms() -> None:
     assert marker(PLATFORMS) == marker(reversed(PLATFORMS))
     assert complement(PLATFORMS) == complement(reversed(PLATFORMS))
@@ -132,9 +151,46 @@ def test_stricter_systems_have_greater_versions() -> None:
     assert system_version("macosx_10_9_x86_64") < system_version("macosx_11_0_x86_64")
 
 
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        ("manylinux2014_aarch64", (2, 17)),
+        ("manylinux_2_28_x86_64", (2, 28)),
+        ("musllinux_1_2_x86_64", (1, 2)),
+        ("macosx_10_9_universal2", (10, 9)),
+        ("linux_x86_64", (0, 0)),
+        ("win_amd64", (0, 0)),
+    ],
+)
+def test_a_platform_tag_states_the_oldest_system_that_it_is_for(tag: str, expected: tuple[int, int]) -> None:
+    assert system_version(tag) == expected
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "abi", "version", "expected"),
+    [
+        ("cp311", "cp311", (3, 11), 'python_version == "3.11"'),
+        ("cp39", "abi3", (3, 9), 'python_version >= "3.9"'),
+        ("cp38", "none", (3, 8), 'python_version == "3.8"'),
+        ("py38", "none", (3, 8), 'python_version >= "3.8"'),
+        ("py3", "none", (3,), 'python_version >= "3"'),
+        ("py", "none", (3,), 'python_version >= "3"'),
+        ("py2", "none", (2,), None),
+        ("cp27", "cp27mu", (2, 7), None),
+        ("cp313", "cp313t", (3, 13), None),
+        ("pp310", "pypy310_pp73", (3, 10), None),
+    ],
+)
+def test_a_python_tag_is_read_as_markers_see_it(
+    interpreter: str, abi: str, version: tuple[int, ...], expected: str | None
+) -> None:
+    assert PythonTag(interpreter, abi).version == version
+    assert PythonTag(interpreter, abi).marker == expected
+
+
 def _python_tags() -> list[tuple[str, str]]:
     own = [(f"cp{major}{minor}", abi) for major, minor, abi in INTERPRETERS]
-    return [*own, *((python, "none") for python, _ in own), ("cp39", "abi3"), ("py3", "none")]
+    return [*own, *((python, "none") for python, _ in own), ("cp39", "abi3"), ("cp311", "abi3"), ("py3", "none")]
 
 
 def _cell(python: tuple[str, str], platform_tag: str) -> Cell:
@@ -193,6 +249,36 @@ def test_a_rectangle_of_cells_is_one_wheel() -> None:
     assert guards("t", "1.0", cells) == ("cp310.cp311-none-linux_x86_64.win_amd64",)
 
 
+def test_the_interpreters_of_a_wheel_are_in_order_of_their_versions() -> None:
+    cells = [_cell((python, python), "linux_x86_64") for python in ("cp310", "cp39", "cp311")]
+    assert guards("t", "1.0", cells) == ("cp39.cp310.cp311-none-linux_x86_64",)
+
+
+@pytest.mark.parametrize("python", ["cp310", "cp313"])
+def test_an_interpreter_with_a_wheel_for_every_abi_needs_no_tag_of_its_own_abi(python: str) -> None:
+    cells = [_cell((python, abi), "linux_x86_64") for abi in ("none", python)]
+    assert guards("t", "1.0", cells) == (f"{python}-none-linux_x86_64",)
+    stable = _cell((python, "abi3"), "linux_x86_64")  # it is for newer ones too
+    assert guards("t", "1.0", [*cells, stable]) == (f"{python}-abi3-linux_x86_64", f"{python}-none-linux_x86_64")
+
+
+@pytest.mark.parametrize(
+    ("platform_tags", "parts"),
+    [
+        (["linux_x86_64", "win_amd64"], ("cp310.cp311-none-linux_x86_64", "cp310.cp311-none-win_amd64")),
+        (["linux_x86_64"], ("cp310-none-linux_x86_64", "cp311-none-linux_x86_64")),
+    ],
+)
+def test_a_tag_set_is_taken_apart_once_its_file_name_is_too_long(
+    platform_tags: list[str], parts: tuple[str, ...]
+) -> None:
+    cells = [_cell((python, python), tag) for python in ("cp310", "cp311") for tag in platform_tags]
+    (whole,) = guards("t", "1.0", cells)
+    longest = "t" * (MAX_FILE_NAME - len(f"-1.0-{whole}.whl"))
+    assert guards(longest, "1.0", cells) == (whole,)
+    assert guards(f"{longest}t", "1.0", cells) == parts
+
+
 def test_free_threaded_python_is_kept_apart_where_only_one_of_the_two_is_covered() -> None:
     linux = "manylinux_2_28_x86_64"
     assert guards("t", "1.0", [_cell(("cp313", "cp313"), linux)]) == (f"cp313-cp313-{linux}",)
@@ -214,15 +300,10 @@ def test_a_python_marker_holds_for_the_interpreters_of_its_tag(python: tuple[str
             assert Marker(tag.marker or "").evaluate(where) is (abi in there)
 
 
-def test_a_stable_abi_narrows_a_wheel_for_every_abi_to_what_both_are_for() -> None:
-    _assert_meet(("cp313", "none"), ("cp39", "abi3"))
-
-
-@untimed
-@given(st.sampled_from(_python_tags()), st.sampled_from(_python_tags()))
-def test_what_two_projects_cover_together_is_what_both_cover(one: tuple[str, str], two: tuple[str, str]) -> None:
-    assume({one[1], two[1]} != {"none", "abi3"})
-    _assert_meet(one, two)
+@pytest.mark.parametrize("one", _python_tags())
+def test_what_two_projects_cover_together_is_what_both_cover(one: tuple[str, str]) -> None:
+    for two in _python_tags():
+        _assert_meet(one, two)
 
 
 def _assert_meet(one: tuple[str, str], two: tuple[str, str]) -> None:
@@ -231,8 +312,15 @@ def _assert_meet(one: tuple[str, str], two: tuple[str, str]) -> None:
     assert reached(_tags(both)) == reached([Tag(*one, tag)]) & reached([Tag(*two, tag)])
 
 
-def test_an_intersection_asks_for_the_stricter_system() -> None:
+@pytest.mark.parametrize("old", ["manylinux2014_x86_64", "manylinux_2_5_x86_64"])
+def test_an_intersection_asks_for_the_stricter_system_and_keeps_the_first_ones_build(old: str) -> None:
     python = ("cp310", "cp310")
-    old, new = _cell(python, "manylinux2014_x86_64"), _cell(python, "manylinux_2_28_x86_64")
-    assert [cell.platform_tag for cell in intersect([old], [new])] == ["manylinux_2_28_x86_64"]
-    assert intersect([old], [_cell(python, "win_amd64")]) == ()
+    one, other = _cell(python, old), replace(_cell(python, "manylinux_2_28_x86_64"), build="2")
+    assert intersect([one], [other]) == (replace(other, build="1"),)
+    assert intersect([other], [one]) == (other,)
+    assert intersect([one], [_cell(python, "win_amd64")]) == ()
+
+
+def test_an_intersection_is_in_order_of_the_interpreters_versions() -> None:
+    cells = [_cell((f"cp3{minor}", f"cp3{minor}"), "linux_x86_64") for minor in (9, 10, 11)]
+    assert intersect(reversed(cells), cells) == tuple(cells)

@@ -74,7 +74,7 @@ def requires_python_of(files: Iterable[UpstreamFile], cells: Sequence[Cell]) -> 
 @functools.cache
 def _lower_bound(requires_python: str) -> str | None:
     found = (s.version.removesuffix(".*") for s in SpecifierSet(requires_python) if s.operator in (">=", "~=", "=="))
-    return next(found, None)
+    return max(found, key=Version, default=None)
 
 
 def directly(branch: Branch, platform: Platform, omitted: list[tuple[str, str]]) -> Branch:

@@ -39,9 +39,7 @@ class _Found:
 class Catalog:
     """A family's ledger, indexed."""
 
-    def __init__(
-        self, family: Family, files: Sequence[UpstreamFile], *, direct: bool = False, allow_unhashed: bool = False
-    ) -> None:
+    def __init__(self, family: Family, files: Sequence[UpstreamFile], *, direct: bool, allow_unhashed: bool) -> None:
         self.family = family
         self.direct = direct
         self.allow_unhashed = allow_unhashed
@@ -203,7 +201,10 @@ class Catalog:
         names = {file.filename for file in usable}
         left = {file.filename: file for file in files if file.filename not in names}
         return [
-            (f"{platform}: {name}", UNHASHED if file.yanked is None else f"yanked upstream: {file.yanked}")
+            (
+                f"{platform}: {name}",
+                UNHASHED if file.yanked is None else f"yanked upstream: {file.yanked or 'no reason given'}",
+            )
             for name, file in sorted(left.items())
         ]
 

@@ -216,7 +216,12 @@ class Family(_Table):
         )
 
     def source_named(self, name: str) -> Source:
-        return next(source for source in self.source if source.name == name)
+        for source in self.source:
+            if source.name == name:
+                return source
+        raise FamilyError(
+            f"{self.folder / FAMILY_FILE}: source: the ledger has files of {name!r}; no source is named so"
+        )
 
     def backend(self, file: UpstreamFile) -> str:
         """The backend of a build: its local version label, or for a plain build its folder."""

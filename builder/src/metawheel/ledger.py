@@ -174,11 +174,9 @@ def _updated(old: UpstreamFile, new: UpstreamFile, page: str) -> UpstreamFile:
         sha256=old.sha256 or new.sha256,
         sha256_from=old.sha256_from if old.sha256 else new.sha256_from,
         size=new.size if new.size is not None else old.size,
-        metadata=new.metadata,
         requires_python=new.requires_python or old.requires_python,
         requires=old.requires if new.requires is None else new.requires,
         first_seen=old.first_seen,
-        gone=None,
     )
 
 

@@ -108,7 +108,7 @@ def _next_version(release: Version, taken: Iterable[str]) -> str | None:
         return None
     same = (release.epoch, release.release, release.pre)
     posts = [other.post or 0 for version in taken if (other := Version(version)) and _base(other) == same]
-    return f"{str(release).partition('.post')[0]}.post{max(posts, default=0) + 1}"
+    return f"{str(release).partition('.post')[0]}.post{max(posts) + 1}"
 
 
 def _base(version: Version) -> tuple[object, ...]:
@@ -224,7 +224,7 @@ def _withdrawn(lines: Iterable[str], catalog: Catalog) -> list[str]:
         if requirement.url is not None:
             address, _, fragment = requirement.url.partition("#")
             file = catalog.file_at(address)
-            if file is None or file.yanked is not None or fragment != f"sha256={file.sha256}":
+            if file is None or file.yanked is not None or fragment not in ("", f"sha256={file.sha256}"):
                 found.append(f"{address} was withdrawn or has another sha256")
         elif any(s.operator == "==" for s in requirement.specifier) and catalog.has(requirement.name):
             files = _pinned(requirement, catalog)

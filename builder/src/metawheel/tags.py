@@ -81,7 +81,7 @@ class PythonTag(NamedTuple):
         for one, two in ((self, other), (other, self)):
             if one == two or two.interpreter == "py3":
                 return one
-            if two.abi == "none" and one.interpreter == two.interpreter:
+            if two.abi == "none" and one.interpreter == two.interpreter and one.abi != "abi3":
                 return one
             if two.abi == "abi3" and one.version >= two.version and not one.abi.endswith("t"):
                 # `none` is for the free-threaded build too, which has no stable ABI.
@@ -165,12 +165,16 @@ def _compressed(prefix: str, pythons: Sequence[PythonTag], abi: str, platform_ta
 
 def _by_system(found: Iterable[Platform]) -> dict[str, list[str]]:
     machines: dict[str, list[str]] = {}
-    for platform in sorted(found, key=lambda p: (_SYSTEM_ORDER.get(p.sys_platform, 9), p.machine)):
+    for platform in sorted(found, key=_order):
         machines.setdefault(platform.sys_platform, []).append(platform.machine)
     return machines
 
 
-_SYSTEM_ORDER = {"linux": 0, "darwin": 1, "win32": 2}
+_SYSTEMS = ("linux", "darwin", "win32")  # every one that `platforms` gives, in order
+
+
+def _order(platform: Platform) -> tuple[int, str]:
+    return (_SYSTEMS.index(platform.sys_platform), platform.machine)
 
 
 def marker(found: Iterable[Platform]) -> str:
@@ -194,7 +198,7 @@ def complement(found: Iterable[Platform]) -> str:
 def partition(pins: Mapping[Platform, str], otherwise: str) -> list[tuple[str, str | None]]:
     """Requirements with markers that are disjoint and cover every environment; the last is the complement."""
     branches: dict[str, list[Platform]] = defaultdict(list)
-    for platform in sorted(pins, key=lambda p: (_SYSTEM_ORDER.get(p.sys_platform, 9), p.machine)):
+    for platform in sorted(pins, key=_order):
         if pins[platform] != otherwise:
             branches[pins[platform]].append(platform)
     if not branches:
