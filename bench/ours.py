@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
@@ -54,13 +56,34 @@ def site(wrappers: str, wheels: str, folder: str) -> None:
         stage.complete = True
 
 
+def pages(wrappers: str, listed: str, wheels: str, folder: str) -> None:
+    """Write only the index of pickled wrappers, whose wheels' hashes are listed and which lie elsewhere."""
+    with Path(wrappers).open("rb") as file:
+        planned: Sequence[Wrapper] = pickle.load(file)  # noqa: S301  our own, of this run
+    artifacts: dict[str, Artifact] = {}
+    for line in Path(listed).read_text(encoding="utf-8").splitlines():
+        facts = json.loads(line)
+        name = facts["filename"]
+        artifacts[name] = Artifact(
+            filename=name,
+            sha256=facts["hash"].removeprefix("sha256="),
+            size=os.stat(f"{wheels}/{name}").st_size,
+            metadata_sha256=facts["core_metadata"].removeprefix("sha256="),
+        )
+    found, _ = site_pages(planned, artifacts, HostedFiles(urls={}))
+    with staged(Path(folder)) as stage:
+        for path, content in found.items():
+            stage.write(path, content)
+        stage.complete = True
+
+
 def _is_kept(folder: Path, item: Artifact) -> bool:
     """As `metawheel build` asks."""
     place = folder / "files" / item.filename
     return has_content(place, item.sha256) and has_content(Path(f"{place}.metadata"), item.metadata_sha256)
 
 
-STAGES: dict[str, Callable[..., None]] = {"emit": emit, "site": site}
+STAGES: dict[str, Callable[..., None]] = {"emit": emit, "site": site, "pages": pages}
 
 if __name__ == "__main__":
     STAGES[sys.argv[1]](*sys.argv[2:])
