@@ -180,18 +180,23 @@ def test_the_order_of_families_does_not_matter(tmp_path: Path) -> None:
     assert plan(families, files) == plan(families[::-1], files)
 
 
-def test_of_the_families_that_are_asked_for_all_is_planned_and_of_others_nothing(tmp_path: Path) -> None:
+def test_of_the_family_that_has_a_wrapper_of_a_name_all_is_planned_and_of_others_nothing(tmp_path: Path) -> None:
     families = [_family(tmp_path, TORCH), _family(tmp_path, JAXLIB, "jaxlib")]
     files = {
         "torch": torch_files()[:-1],
         "jaxlib": [*jaxlib_files(), wheel("jaxlib-0.5.0-cp39-cp39-manylinux2014_aarch64.whl", None, source="pypi")],
     }
     both = plan(families, files)
-    parts = [plan(families, files, only=[family.name]) for family in families]
-    assert [{wrapper.family for wrapper in part.wrappers} for part in parts] == [{"torch"}, {"jaxlib"}]
-    assert {wrapper for part in parts for wrapper in part.wrappers} == set(both.wrappers)
-    assert [omission for part in parts for omission in part.omissions] == list(both.omissions)
-    assert all(part.omissions for part in parts)
+    names = {wrapper.name: wrapper.family for wrapper in both.wrappers}
+    assert set(names.values()) == {"torch", "jaxlib"}
+    omissions = []
+    for name, family in names.items():
+        part = plan(families, files, name=name)
+        assert set(part.wrappers) == {wrapper for wrapper in both.wrappers if wrapper.family == family}
+        assert part.omissions
+        omissions += [omission for omission in part.omissions if omission not in omissions]
+    assert set(omissions) == set(both.omissions)
+    assert plan(families, files, name="torch-cu999") == both, "to say which names there are"
 
 
 def test_the_date_of_a_plan_is_that_of_the_newest_fact_in_the_ledgers() -> None:

@@ -47,7 +47,7 @@ def make_plan(families: Iterable[Family], options: Options, *, name: str | None 
         flavour=options.flavour,
         allow_unhashed=options.allow_unhashed,
         released={family.name: released.load(family) for family in families},
-        only=asked or None,
+        name=name,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from packaging.utils import canonicalize_name
@@ -42,12 +42,12 @@ def plan(
     flavour: str = "pinned",
     allow_unhashed: bool = False,
     released: Mapping[str, Sequence[Released]] | None = None,
-    only: Collection[str] | None = None,
+    name: str | None = None,
 ) -> Plan:
     """Plan all wrappers; `ledgers` maps a family's name to its files, `released` to what was published of it.
 
-    With `only`, the wrappers of these families: the others' ledgers still tell which builds there are. Raises
-    FamilyError on names claimed twice.
+    With `name`, those of the families that have a wrapper of that name, if there are such: the others' ledgers still
+    tell which builds there are. Raises FamilyError on names claimed twice.
     """
     families = tuple(families)
     catalogs = {
@@ -55,15 +55,20 @@ def plan(
         for family in families
     }
     labelled = frozenset().union(*(catalog.own_labelled for catalog in catalogs.values()))
-    wrappers: list[Wrapper] = []
-    omissions: list[Omission] = []
-    asked = {name: catalog for name, catalog in catalogs.items() if only is None or name in only}
-    for catalog in asked.values():
-        pairings = {companion.project: Pairing(catalog, companion) for companion in catalog.family.companion}
-        planner = _Planner(catalog=catalog, labelled=labelled, flavour=flavour, pairings=pairings)
-        wrappers += planner.run()
-        omissions += planner.omissions
+    planners = [
+        _Planner(
+            catalog=catalog,
+            labelled=labelled,
+            flavour=flavour,
+            pairings={companion.project: Pairing(catalog, companion) for companion in catalog.family.companion},
+        )
+        for catalog in catalogs.values()
+    ]
+    planners = [planner for planner in planners if name is not None and planner.has(name)] or planners
+    wrappers = [wrapper for planner in planners for wrapper in planner.run()]
+    omissions = [omission for planner in planners for omission in planner.omissions]
     refuse_bad_names(families, wrappers)
+    asked = {planner.family.name for planner in planners}
     past = {
         name: [i for i in items if i.flavour == flavour] for name, items in (released or {}).items() if name in asked
     }
@@ -90,6 +95,17 @@ class _Planner:
     @property
     def family(self) -> Family:
         return self.catalog.family
+
+    def has(self, name: str) -> bool:
+        """Whether a wrapper of this name may be among the planned."""
+        named = {canonicalize_name(self.family.prefix + r.name) for r in self.family.wrapper if r.newest_of is not None}
+        return name in named or any(
+            name == self._name(rule.name, backend, match)
+            for release in self.catalog.releases(self.family.project)
+            for backend in self.catalog.backends(release)
+            for rule in self.family.wrapper
+            if rule.backend is not None and (match := re.fullmatch(rule.backend, backend)) is not None
+        )
 
     def run(self) -> Iterator[Wrapper]:
         made: dict[str, list[tuple[Version, str, Wrapper]]] = defaultdict(list)
