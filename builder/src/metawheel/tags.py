@@ -76,17 +76,19 @@ class PythonTag(NamedTuple):
         exact = self.interpreter.startswith("cp") and self.abi != "abi3"
         return f'python_version {"==" if exact else ">="} "{version}"'
 
-    def meets(self, other: PythonTag) -> PythonTag | None:
-        """The tag of the interpreters that both are for; None where there are none."""
-        for one, two in ((self, other), (other, self)):
-            if one == two or two.interpreter == "py3":
-                return one
-            if two.abi == "none" and one.interpreter == two.interpreter and one.abi != "abi3":
-                return one
-            if two.abi == "abi3" and one.version >= two.version and not one.abi.endswith("t"):
-                # `none` is for the free-threaded build too, which has no stable ABI.
-                return PythonTag(one.interpreter, one.interpreter) if one.abi == "none" else one
-        return None
+
+@functools.cache
+def _meet(first: tuple[str, str], second: tuple[str, str]) -> PythonTag | None:
+    """The tag of the interpreters that two tags are both for; None where there are none."""
+    for one, two in ((PythonTag(*first), PythonTag(*second)), (PythonTag(*second), PythonTag(*first))):
+        if one == two or two.interpreter == "py3":
+            return one
+        if two.abi == "none" and one.interpreter == two.interpreter and one.abi != "abi3":
+            return one
+        if two.abi == "abi3" and one.version >= two.version and not one.abi.endswith("t"):
+            # `none` is for the free-threaded build too, which has no stable ABI.
+            return PythonTag(one.interpreter, one.interpreter) if one.abi == "none" else one
+    return None
 
 
 def intersect(one: Iterable[Cell], other: Iterable[Cell]) -> tuple[Cell, ...]:
@@ -102,8 +104,7 @@ def intersect(one: Iterable[Cell], other: Iterable[Cell]) -> tuple[Cell, ...]:
         )
         for a in one
         for b in others
-        if a.platform == b.platform
-        and (python := PythonTag(a.interpreter, a.abi).meets(PythonTag(b.interpreter, b.abi))) is not None
+        if a.platform == b.platform and (python := _meet((a.interpreter, a.abi), (b.interpreter, b.abi))) is not None
     }
     return tuple(sorted(found, key=cell_key))
 
