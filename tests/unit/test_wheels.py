@@ -6,10 +6,12 @@ import base64
 import csv
 import hashlib
 import io
+import multiprocessing
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -233,6 +235,27 @@ def test_a_worker_that_is_killed_is_told_of_with_the_wrapper(headlines: list[Wra
     )
     with pytest.raises(BuildError, match=f"{re.escape(job.key)}: the worker process died"):
         list(build_wheels([deadly], tmp_path, lambda done, total: None, work=tmp_path / "work", workers=1))
+
+
+def test_a_build_that_is_broken_off_has_ended_its_workers(small: tuple[Wrapper, ...], tmp_path: Path) -> None:
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    jobs = [Job.of(wrapper) for wrapper in small]
+    with pytest.raises(KeyboardInterrupt) as held:
+        list(build_wheels(jobs, tmp_path, stop, work=tmp_path / "work", workers=2))
+    assert multiprocessing.active_children() == []
+    assert held.tb is not None, "also while someone looks at where it was"
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_nothing_of_a_build_lies_in_the_system_s_temporary_folder(
+    small: tuple[Wrapper, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int | None
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert _build(small[:1], tmp_path / "built", workers)
+    assert tempfile.tempdir == str(tmp_path / "missing")
 
 
 def test_only_the_wheels_that_are_wanted_are_made(headlines: list[Wrapper], built: Path, tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import io
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -60,15 +61,16 @@ def build_wheels(
     Their projects are laid down in the folder `work`. Raises BuildError, which names the wrapper.
     """
     if workers is None and len(jobs) < FEW:
-        results: Iterator[list[Artifact]] = (_build(job, str(folder), str(work)) for job in jobs)
+        results: Generator[list[Artifact]] = (_build(job, str(folder), str(work)) for job in jobs)
     else:
         results = _in_workers(jobs, str(folder), str(work), workers or os.cpu_count() or 1)
-    for done, made in enumerate(results, start=1):
-        yield from made
-        progress(done, len(jobs))
+    with contextlib.closing(results):  # whatever happens in the middle, the workers end
+        for done, made in enumerate(results, start=1):
+            yield from made
+            progress(done, len(jobs))
 
 
-def _in_workers(jobs: Sequence[Job], folder: str, work: str, workers: int) -> Iterator[list[Artifact]]:
+def _in_workers(jobs: Sequence[Job], folder: str, work: str, workers: int) -> Generator[list[Artifact]]:
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, initializer=_start)
     try:
@@ -115,7 +117,7 @@ def _build(job: Job, folder: str, work: str) -> list[Artifact]:
     write_project(job.tree, place)
     messages = io.StringIO()
     try:
-        with contextlib.redirect_stdout(messages), _environment():
+        with contextlib.redirect_stdout(messages), _environment(work):
             built = Path(_hatchling(str(place), str(place)))
     except (Exception, SystemExit) as error:  # noqa: BLE001  a foreign tool's failure, whatever its kind, is this wrapper's failure
         raise BuildError(f"{job.key}: hatchling could not build {first}: {error}") from None
@@ -134,13 +136,15 @@ def _build(job: Job, folder: str, work: str) -> list[Artifact]:
 
 
 @contextlib.contextmanager
-def _environment() -> Iterator[None]:
-    """What hatchling and our hook read of it is the same on every machine."""
+def _environment(work: str) -> Iterator[None]:
+    """What hatchling and our hook read of it is the same on every machine; hatchling's temporary files are ours."""
     before = {name: os.environ.pop(name, None) for name in (TAG_VARIABLE, "SOURCE_DATE_EPOCH")}
     os.environ["SOURCE_DATE_EPOCH"] = SOURCE_DATE_EPOCH
+    folder, tempfile.tempdir = tempfile.tempdir, work
     try:
         yield
     finally:
+        tempfile.tempdir = folder
         del os.environ["SOURCE_DATE_EPOCH"]
         os.environ.update({name: value for name, value in before.items() if value is not None})
 
