@@ -12,12 +12,12 @@ from metawheel.family import Family
 from metawheel.model import Released, UpstreamFile, Wrapper
 from metawheel.plan import Plan, plan
 from metawheel.project import render_project
-from tests.fakes.ledgers import TORCH
+from tests.fakes.ledgers import TORCH, torch_files, wheel
 
 
-def family_of(text: str) -> Family:
+def family_of(text: str, name: str = "family") -> Family:
     """A family that has no folder."""
-    return Family.model_validate({**tomllib.loads(text), "folder": Path("family")})
+    return Family.model_validate({**tomllib.loads(text), "folder": Path(name)})
 
 
 def plan_of(
@@ -48,3 +48,10 @@ def by_key(planned: Plan) -> dict[str, Wrapper]:
 def yank(files: Iterable[UpstreamFile], where: Callable[[UpstreamFile], bool]) -> list[UpstreamFile]:
     """The files, some of them yanked."""
     return [replace(file, yanked="broken on this card") if where(file) else file for file in files]
+
+
+CP312 = "cp312-cp312-linux_x86_64"
+FILES = torch_files()
+FIRST = plan_of(FILES)
+RECORD = record_of(FIRST.wrappers)
+NEW_CELL = [*FILES, wheel(f"torch-1.13.1+cu117-{CP312}.whl", "cu117")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,10 +26,9 @@ from tests.fakes.ledgers import (
     wrapper_of,
     write_family,
 )
+from tests.fakes.records import family_of
 
-with tempfile.TemporaryDirectory() as _folder:
-    TORCH_FAMILY = write_family(Path(_folder) / "torch", TORCH, [])
-    JAXLIB_FAMILY = write_family(Path(_folder) / "jaxlib", JAXLIB, [])
+TORCH_FAMILY, JAXLIB_FAMILY = family_of(TORCH, "torch"), family_of(JAXLIB, "jaxlib")
 
 LINUX = wheel("torch-1.0+cu116-cp310-cp310-linux_x86_64.whl", "cu116")
 WINDOWS = wheel("torch-1.0+cu116-cp310-cp310-win_amd64.whl", "cu116")

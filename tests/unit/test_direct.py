@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -21,12 +19,10 @@ from tests.fakes.ledgers import (
     torch_files,
     wheel,
     wrapper_of,
-    write_family,
 )
+from tests.fakes.records import family_of
 
-with tempfile.TemporaryDirectory() as _folder:
-    TORCH_FAMILY = write_family(Path(_folder) / "torch", TORCH, [])
-    JAXLIB_FAMILY = write_family(Path(_folder) / "jaxlib", JAXLIB, [])
+TORCH_FAMILY, JAXLIB_FAMILY = family_of(TORCH, "torch"), family_of(JAXLIB, "jaxlib")
 
 LINUX = wheel("torch-1.0+cu116-cp310-cp310-linux_x86_64.whl", "cu116")
 NO_VISION = {"extra vision": "no torchvision whose METADATA names torch 1.0"}

@@ -8,14 +8,8 @@ import pytest
 
 from metawheel.model import Released, UpstreamFile
 from metawheel.project import render_project
-from tests.fakes.ledgers import JAXLIB, TORCH, UPSTREAM, expanded, jaxlib_files, torch_files, wheel
-from tests.fakes.records import by_key, plan_of, record_of, yank
-
-CP312 = "cp312-cp312-linux_x86_64"
-FILES = torch_files()
-FIRST = plan_of(FILES)
-RECORD = record_of(FIRST.wrappers)
-NEW_CELL = [*FILES, wheel(f"torch-1.13.1+cu117-{CP312}.whl", "cu117")]
+from tests.fakes.ledgers import JAXLIB, TORCH, UPSTREAM, expanded, jaxlib_files, wheel
+from tests.fakes.records import CP312, FILES, FIRST, NEW_CELL, RECORD, by_key, plan_of, record_of, yank
 
 
 def test_what_was_released_is_made_again_from_the_record_though_descriptions_moved_on() -> None:

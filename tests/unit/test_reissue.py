@@ -15,15 +15,7 @@ from metawheel.project import render_project
 from metawheel.reissue import settle
 from metawheel.tags import MAX_FILE_NAME
 from tests.fakes.ledgers import TORCH, torch_files, untimed, wheel
-from tests.fakes.records import by_key, family_of, plan_of, record_of, yank
-
-CP312 = "cp312-cp312-linux_x86_64"
-
-
-FILES = torch_files()
-FIRST = plan_of(FILES)
-RECORD = record_of(FIRST.wrappers)
-NEW_CELL = [*FILES, wheel(f"torch-1.13.1+cu117-{CP312}.whl", "cu117")]
+from tests.fakes.records import CP312, FILES, FIRST, NEW_CELL, RECORD, by_key, family_of, plan_of, record_of, yank
 
 
 def test_what_says_the_same_keeps_its_version() -> None:
