@@ -7,7 +7,9 @@ import json
 import pickle
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,48 +24,53 @@ ROOT = Path(__file__).parents[1]
 NAMES = tuple(f"torch-cu{number}" for number in range(100, 120))
 LINKS = 10  # upstream wheels that a wrapper pins
 TOOLS = ("dumb-pypi", "simple503", "simple-repository-generator")
-ROUNDS_BELOW = 5000  # files; a larger site is written once by each
+MEMORY = "/dev/shm"  # noqa: S108  where Linux has its tmpfs
 
 Contender = Callable[[Path, Path], list[str | Path]]  # of (the folder with the input, the site)
 
 
 def write_sites(work: Path, rounds: int, sizes: Sequence[int]) -> Part:
     """Every measurement of this part."""
-    tables = [
-        table for files in sizes for table in _size(work / str(files), rounds if files < ROUNDS_BELOW else 1, files)
-    ]
+    tables: list[Table] = []
+    with _memory() as memory:
+        for files in sizes:
+            tables += _size(memory / str(files), rounds, files)
+            shutil.rmtree(memory / str(files))
+    tables.append(_on_disk(work, rounds, max(sizes)))
     found = {**versions([]), **{name: tool_version(name) for name in TOOLS}}
     return Part(title="Writing a site", tables=tables, versions=found, machine=machine())
 
 
+@contextmanager
+def _memory() -> Iterator[Path]:
+    """A folder in memory: on a disk, what most of the time goes into is the file system, whoever writes."""
+    with tempfile.TemporaryDirectory(prefix="metawheel-bench-", dir=MEMORY) as folder:
+        yield Path(folder)
+
+
 def _size(work: Path, rounds: int, files: int) -> list[Table]:
     after, before = work / "after", work / "before"
-    per_name = files // len(NAMES)
-    for folder, count in ((before, per_name - 1), (after, per_name)):
-        _input(folder, [_wrapper(name, number) for name in NAMES for number in range(count)])
+    _inputs(before, files - len(NAMES))
+    _inputs(after, files)
     shutil.copy(before / "packages.json", after / "previous.json")
     contenders = _contenders()
     sites = {name: work / f"site-{number}" for number, name in enumerate(contenders)}
 
-    def afresh(name: str) -> Cost:
-        shutil.rmtree(sites[name], ignore_errors=True)
-        return run(contenders[name](after, sites[name]), cwd=ROOT)
-
     def onward(name: str) -> Cost:
-        shutil.rmtree(sites[name], ignore_errors=True)
-        run(contenders[name](before, sites[name]), cwd=ROOT)
+        _afresh(contenders[name], before, sites[name])
         return run(contenders[name](after, sites[name]), cwd=ROOT)
 
-    whole = in_turns({name: partial(afresh, name) for name in contenders}, rounds)
+    whole = in_turns({name: partial(_afresh, contenders[name], after, sites[name]) for name in contenders}, rounds)
     written = {name: _pages(site) for name, site in sites.items()}
     update = in_turns({name: partial(onward, name) for name in contenders}, rounds)
     return [
         Table(
             title=f"{files:,} wheels",
             about=(
-                f"The same tiny wheels of {len(NAMES)} projects; each reads them and writes its whole index, with a "
-                "copy of the wheels where it can. dumb-pypi only links to them, and is given their hashes for nothing; "
-                "so is ours in the row `only the index`. Ours writes HTML, JSON and metadata; `with upstream` also "
+                f"The same tiny wheels of {len(NAMES)} projects, in memory (tmpfs); each reads them and writes its "
+                "whole index, with a copy of the wheels where it can. dumb-pypi only links to them, and is given their "
+                "hashes for nothing; so is ours in the row `only the index`. Ours writes HTML, JSON and metadata, and "
+                "takes many wheels over in workers, as builds make them; `with upstream` also "
                 f"{LINKS} upstream links for each wheel and the {len(NAMES)} views. `MB written` is without the wheels."
             ),
             rows={name: {**cost.values(), **written[name]} for name, cost in whole.items()},
@@ -74,6 +81,27 @@ def _size(work: Path, rounds: int, files: int) -> list[Table]:
             rows={name: cost.values() for name, cost in update.items()},
         ),
     ]
+
+
+def _on_disk(work: Path, rounds: int, files: int) -> Table:
+    given, site, contenders = work / "after", work / "site", _contenders()
+    _inputs(given, files)
+    costs = in_turns({name: partial(_afresh, contenders[name], given, site) for name in contenders}, rounds)
+    return Table(
+        title=f"{files:,} wheels, on this machine's disk",
+        about="The same where files take the file system's time, which differs from run to run more than the programs'.",
+        rows={name: cost.values() for name, cost in costs.items()},
+    )
+
+
+def _afresh(contender: Contender, given: Path, site: Path) -> Cost:
+    shutil.rmtree(site, ignore_errors=True)
+    return run(contender(given, site), cwd=ROOT)
+
+
+def _inputs(folder: Path, files: int) -> None:
+    """As many wheels, in equal parts of each project."""
+    _input(folder, [_wrapper(name, number) for name in NAMES for number in range(files // len(NAMES))])
 
 
 def _contenders() -> Mapping[str, Contender]:

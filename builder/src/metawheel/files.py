@@ -86,6 +86,13 @@ def has_content(path: str | Path, sha256: str) -> bool:
         return False
 
 
+def write_new(path: str | Path, content: bytes) -> None:
+    """Write a file of a state that nobody reads yet; everyone may read it, whatever the umask."""
+    with open(path, "wb") as file:
+        file.write(content)
+    os.chmod(path, 0o644)
+
+
 def write_if_changed(path: Path, content: bytes, *, write: bool = True) -> bool:
     """Whether a file differs from what it should hold; brings it up to date if asked to."""
     differs = not path.exists() or path.read_bytes() != content

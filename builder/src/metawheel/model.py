@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from packaging.tags import Tag
@@ -32,17 +32,22 @@ def wheel_name(filename: str) -> WheelName:
     """
     try:
         project, version, rest = filename.split("-", 2)
-        return WheelName(*_beginning(f"{project}-{version}"), *_ending(rest))
+        return WheelName(_project(project), *_version(version), *_ending(rest))
     except ValueError:
         parse_wheel_filename(filename)  # says what is wrong, of the whole name
         raise
 
 
-# Thousands of names share some hundred beginnings and endings, and the library takes its time for each.
+# Thousands of names share some hundred parts, and the library takes its time for each.
 @functools.cache
-def _beginning(stem: str) -> tuple[NormalizedName, Version, Version, str | None]:
-    project, version, _, _ = parse_wheel_filename(f"{stem}-py3-none-any.whl")
-    return project, version, Version(version.public), version.local
+def _project(name: str) -> NormalizedName:
+    return parse_wheel_filename(f"{name}-0-py3-none-any.whl")[0]
+
+
+@functools.cache
+def _version(text: str) -> tuple[Version, Version, str | None]:
+    version = Version(text)
+    return version, Version(version.public), version.local
 
 
 @functools.cache
@@ -158,7 +163,7 @@ class Statement:
 
     def facts(self) -> dict[str, Any]:
         """The same for another kind of statement."""
-        return {item.name: getattr(self, item.name) for item in fields(Statement)}
+        return {name: getattr(self, name) for name in Statement.__dataclass_fields__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

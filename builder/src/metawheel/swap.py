@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from metawheel.errors import OutputError
-from metawheel.files import alone, has_content
+from metawheel.files import alone, has_content, write_new
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # linux/fs.h
@@ -61,10 +61,7 @@ class Stage:
             shutil.copy2(current, place)
 
     def write(self, path: str, content: bytes) -> None:
-        place = self._place(path)
-        with open(place, "wb") as file:
-            file.write(content)
-        os.chmod(place, 0o644)
+        write_new(self._place(path), content)
 
 
 @contextmanager

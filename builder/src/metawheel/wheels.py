@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metawheel.errors import BuildError
+from metawheel.files import write_new
 from metawheel.model import Artifact, Wrapper
 from metawheel.project import TAG_VARIABLE, Tree, render_project
 from metawheel.wheelcopy import retagged
@@ -128,8 +129,8 @@ def _build(job: Job, folder: str, work: str) -> list[Artifact]:
     made = []
     for wheel in (name for name in job.wheels if name in job.wanted):
         data = content if wheel == first else retagged(content, wheel.removesuffix(".whl").split("-", 2)[2])
-        _write(f"{folder}/{wheel}", data)
-        _write(f"{folder}/{wheel}.metadata", metadata)
+        write_new(f"{folder}/{wheel}", data)
+        write_new(f"{folder}/{wheel}.metadata", metadata)
         made.append(artifact(wheel, data, metadata))
     built.unlink()
     return made
@@ -187,10 +188,4 @@ def write_project(tree: Tree, folder: Path) -> None:
     for name, text in tree.items():
         path, content = folder / name, text.encode()
         if not path.exists() or path.read_bytes() != content:
-            _write(path, content)
-
-
-def _write(path: str | Path, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-    os.chmod(path, 0o644)
+            write_new(path, content)
