@@ -89,7 +89,7 @@ def _on_disk(work: Path, rounds: int, files: int) -> Table:
     costs = in_turns({name: partial(_afresh, contenders[name], given, site) for name in contenders}, rounds)
     return Table(
         title=f"{files:,} wheels, on this machine's disk",
-        about="The same where files take the file system's time, which differs from run to run more than the programs'.",
+        about="The same where the file system takes its time, which differs from run to run more than the programs do.",
         rows={name: cost.values() for name, cost in costs.items()},
     )
 
