@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 import sys
@@ -114,14 +115,24 @@ def _changes(work: Path, times: int, rounds: int) -> Table:
     before, whole = work / "site-before", work / "site-whole"
     _build_site(older, before)
     _build_site(packages, whole)
-    contenders = {
-        "from nothing": partial(_build_site, packages, site),
-        "one new release": partial(_build_site, packages, site, before),
-        "nothing new": partial(_build_site, packages, site, whole),
-    }
-    costs = in_turns(contenders, rounds)
+    states = {"from nothing": None, "one new release": before, "nothing new": whole}
+    costs = in_turns({name: partial(_build_site, packages, site, state) for name, state in states.items()}, rounds)
     return Table(
         title="After one new release" if times == 1 else f"After one new release of {times} times as many",
-        about="`metawheel build --offline` over the site of the same ledgers without PyTorch's newest release.",
-        rows={name: cost.values() for name, cost in costs.items()},
+        about=(
+            "`metawheel build --offline` over the site of the same ledgers without PyTorch's newest release; what is "
+            "new are wheels that were built, and files in the site that were written, not taken over."
+        ),
+        rows={name: {**cost.values(), **_new(whole, states[name])} for name, cost in costs.items()},
     )
+
+
+def _new(site: Path, before: Path | None) -> dict[str, float]:
+    """How many wheels and files a site has that are not in another as they are."""
+    files = [path for path in site.rglob("*") if path.is_file()]
+    new = [path for path in files if before is None or not _is_in(before / path.relative_to(site), path)]
+    return {"new wheels": sum(path.suffix == ".whl" for path in new), "new files": len(new)}
+
+
+def _is_in(old: Path, new: Path) -> bool:
+    return old.is_file() and filecmp.cmp(old, new, shallow=False)
