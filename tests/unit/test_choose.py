@@ -299,3 +299,13 @@ def test_requires_python_is_the_lowest_bound_of_the_builds_or_the_oldest_interpr
 ) -> None:
     files = [replace(file, requires_python=bound) for file, bound in zip((LINUX, WINDOWS), stated, strict=True)]
     assert wrapper_of(_torch(files), "torch-cu116", "1.0").requires_python == expected
+
+
+def test_where_a_plugin_has_no_wheel_the_plain_build_stands_in_if_the_rule_lets_it() -> None:
+    arm = wheel("jaxlib-0.5.0-cp311-cp311-manylinux2014_aarch64.whl", None, source="pypi")
+    family = family_of(JAXLIB.replace('["darwin"]', '["linux", "darwin"]'), "jaxlib")
+    found = plan([family], {family.name: [*jaxlib_files(), arm]})
+
+    builds = {cell.platform.machine: cell.build for cell in wrapper_of(found, "jaxlib-cuda12", "0.5.0").cells}
+
+    assert (builds["x86_64"], builds["aarch64"]) == ("0.5.0 with jax-cuda12-plugin", "0.5.0")

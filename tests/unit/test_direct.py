@@ -13,6 +13,7 @@ from metawheel.plan import Plan, plan
 from tests.fakes.ledgers import (
     JAXLIB,
     TORCH,
+    UPSTREAM,
     environment,
     jaxlib_files,
     pins,
@@ -20,7 +21,7 @@ from tests.fakes.ledgers import (
     wheel,
     wrapper_of,
 )
-from tests.fakes.records import family_of
+from tests.fakes.records import family_of, plan_of
 
 TORCH_FAMILY, JAXLIB_FAMILY = family_of(TORCH, "torch"), family_of(JAXLIB, "jaxlib")
 
@@ -76,6 +77,7 @@ def _direct(*tags: str) -> list[UpstreamFile]:
         (["py2.py3-none"], [">= '3'"]),
         # Where an exact line holds, an open one would hold as well: pip would refuse the two addresses.
         (["cp310-cp310", "cp39-abi3"], ["== '3.10'"]),
+        (["cp312-abi3", "cp39-abi3"], [">= '3.9'"]),
     ],
 )
 def test_direct_lines_are_in_order_of_the_interpreters_and_none_holds_beside_another(
@@ -114,3 +116,30 @@ def test_what_pypi_hosts_is_pinned_in_both_flavours(flavour: str) -> None:
     for project in ("jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt"):
         assert pins(wrapper.requires, project, environment("linux", "x86_64")) == [f"{project}==0.5.0"]
     assert wrapper.files
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        (("-cp312-cp312-musllinux_1_2", "-cp312-cp312-manylinux_2_28"), "manylinux_2_28"),
+        (("-cp312-cp312-linux", "-2-cp312-cp312-linux", "-10-cp312-cp312-linux"), "-10-cp312"),
+    ],
+)
+def test_direct_takes_glibc_before_musl_and_the_greatest_build_tag(tags: Sequence[str], expected: str) -> None:
+    files = [wheel(f"torch-1.0+cu116{tag}_x86_64.whl", "cu116") for tag in tags]
+
+    (line,) = wrapper_of(_torch(files), "torch-cu116", "1.0").requires
+
+    assert expected in line
+
+
+def test_direct_covers_only_what_pypi_hosts_where_it_pins_that_and_tells_the_rest() -> None:
+    source = f'[[source]]\nname = "up"\nkind = "links"\nurl = "{UPSTREAM}page.html"\nprojects = ["jaxlib"]\n'
+    text = JAXLIB.replace("[[source]]", f'{source}folders = {{ "" = "cpu" }}\n\n[[source]]', 1)
+    elsewhere = wheel("jaxlib-0.4-cp310-cp310-linux_x86_64.whl")
+    files = [elsewhere, wheel("jaxlib-0.4-cp311-cp311-linux_x86_64.whl", None, source="pypi")]
+
+    found = plan_of(files, text=text.replace("'cuda\\d+'", "'cpu'"), flavour="direct")
+
+    assert {cell.interpreter for cell in wrapper_of(found, "jaxlib-cpu", "0.4").cells} == {"cp311"}
+    assert f"linux x86_64: {elsewhere.filename}" in {item.what for item in found.omissions}

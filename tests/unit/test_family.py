@@ -12,7 +12,7 @@ import pytest
 from packaging.version import Version
 
 from metawheel.errors import FamilyError, UnknownName
-from metawheel.family import Family, find_packages, load_families, load_family
+from metawheel.family import Family, WrapperRule, find_packages, load_families, load_family
 from metawheel.model import UpstreamFile
 from tests.fakes.pages import CANONICAL, ROOT, SNAPSHOT, metawheel, page, state, write_family, write_pages
 
@@ -252,3 +252,13 @@ def test_from_the_pages_of_june_2025_to_today_exactly_the_files_between_are_adde
         assert found.get((family, "gone"), set()) == old[family] - new[family]
     before = state(packages)
     assert (sync(today), state(packages)) == (({}, set()), before)
+
+
+def test_every_template_may_name_the_groups_of_the_pattern_and_no_format() -> None:
+    keys = {"name": "torch-x{v}", "summary": "{v} {version}", "backend": r"cpu|cu(?P<v>\d+)"}
+    rule = WrapperRule.model_validate(keys)
+
+    assert rule.filled(rule.summary, "cu116", version="1") == "116 1"
+    assert rule.filled(rule.name, "cpu") == "torch-x"
+    with pytest.raises(ValueError, match="name has"):
+        WrapperRule.model_validate({**keys, "name": "torch-{backend:d}"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -125,3 +126,54 @@ def test_an_address_without_sha256_is_not_withdrawn_while_upstream_lists_it() ->
     more = [*files, wheel(f"torch-1.13.1+cu117-{CP312}.whl", "cu117", hashed=False)]
     found = by_key(plan_of(more, record_of(first.wrappers), flavour="direct", allow_unhashed=True))
     assert found["torch-cu117==1.13.1"].yanked is None
+
+
+CU116 = "torch-1.0+cu116"
+DEVELOPMENT = TORCH.replace('plain = "cpu"', 'plain = "cpu"\nprereleases = true')
+
+
+def test_a_new_platform_does_not_withdraw_what_was_published_without_a_plain_build() -> None:
+    files = [wheel(f"{CU116}-cp312-cp312-linux_{machine}.whl", "cu116") for machine in ("x86_64", "aarch64")]
+
+    found = by_key(plan_of(files, record_of(plan_of(files[:1]).wrappers)))
+
+    assert {found[f"torch-{name}==1.0"].yanked for name in ("cu116", "cuda")} == {None}
+
+
+@pytest.mark.parametrize("change", [{"yanked": "broken"}, {"gone": "2026-12-01"}])
+def test_a_published_wrapper_is_yanked_with_the_wrapper_that_it_requires(change: dict[str, Any]) -> None:
+    files = [replace(file, **change) if file.local == "cu117" and file.project == "torch" else file for file in FILES]
+
+    found = by_key(plan_of(files, RECORD))
+
+    assert found["torch-cuda==1.13.1.post1"].requires == ("torch-cu116==1.13.1",)
+    assert (found["torch-cuda==1.13.1"].yanked or "").startswith("it requires torch-cu117==1.13.1: ")
+
+
+def test_a_free_threaded_build_that_upstream_yanks_yanks_what_was_published_for_it() -> None:
+    files = [wheel(f"{CU116}-cp313-{abi}-linux_x86_64.whl", "cu116") for abi in ("cp313", "cp313t")]
+
+    fewer = by_key(plan_of([files[0], replace(files[1], yanked="no")], record_of(plan_of(files).wrappers)))
+    more = by_key(plan_of(files, record_of(plan_of(files[:1]).wrappers)))
+
+    assert fewer["torch-cu116==1.0"].yanked == "re-issued as 1.0.post1: no longer for cp313t on linux x86_64; no"
+    assert more["torch-cu116==1.0.post1"].reissued == "now also for cp313t on linux x86_64"
+
+
+def test_a_build_for_older_systems_that_upstream_yanks_yanks_what_was_published_for_them() -> None:
+    files = [wheel(f"{CU116}-cp312-cp312-{tag}_x86_64.whl", "cu116") for tag in ("manylinux_2_28", "manylinux2014")]
+
+    found = by_key(plan_of([files[0], replace(files[1], yanked="no")], record_of(plan_of(files).wrappers)))
+
+    assert "no longer for older systems on linux x86_64" in (found["torch-cu116==1.0"].yanked or "")
+
+
+def test_a_published_development_release_that_has_no_reissue_is_yanked_only_for_what_it_lost() -> None:
+    files = [wheel(f"torch-1.0.dev1+cu116-{tag}-linux_x86_64.whl", "cu116") for tag in ("cp310-cp310", "cp311-cp311")]
+    record = record_of(plan_of(files[:1], text=DEVELOPMENT).wrappers)
+
+    changed = plan_of(files, record, text=DEVELOPMENT)
+    withdrawn = by_key(plan_of([replace(files[0], yanked="no"), files[1]], record, text=DEVELOPMENT))
+
+    assert {wrapper.yanked for wrapper in changed.wrappers} == {None}
+    assert withdrawn["torch-cu116==1.0.dev1"].yanked == "no longer for cp310 on linux x86_64; no"

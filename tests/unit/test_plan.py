@@ -35,6 +35,7 @@ from tests.fakes.ledgers import (
     wrapper_of,
     write_family,
 )
+from tests.fakes.records import plan_of
 
 with tempfile.TemporaryDirectory() as _folder:
     FAMILY = write_family(Path(_folder) / "torch", TORCH, [])
@@ -324,3 +325,15 @@ def test_a_new_backend_needs_no_edit() -> None:
 def test_backends_are_ordered_as_numbers() -> None:
     backends = ["cu92", "cu101", "cu118", "cuda12.cudnn89", "cuda12.cudnn91", "cuda13"]
     assert sorted(set(backends), key=natural) == backends
+
+
+@pytest.mark.parametrize("vision", ["torchvision-0.14.1+cpu-cp310-cp310-linux_x86_64.whl", None])
+def test_a_rule_adds_nothing_that_cannot_be_pinned(vision: str | None) -> None:
+    text = TORCH.replace('name = "torch-cpu"', 'name = "torch-cpu"\nadds = ["torchvision"]')
+    name = vision or "torchvision-0.14.1-py3-none-any.whl"
+    companion = wheel(name, "cpu", hashed=vision is not None, requires=["torch==1.13.1"])
+
+    found = plan_of([wheel("torch-1.13.1+cpu-cp310-cp310-linux_x86_64.whl", "cpu"), companion], text=text)
+
+    assert "torch-cpu" not in {wrapper.name for wrapper in found.wrappers}
+    assert "torchvision" in {item.what for item in found.omissions if item.wrapper == "torch-cpu"}

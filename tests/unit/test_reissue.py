@@ -215,3 +215,22 @@ def test_whatever_upstream_does_a_released_version_never_says_anything_else(
         record |= {item.key: item for item in record_of(w for w in found.values() if w.key not in record)}
         again = by_key(plan_of(files, record.values()))
         assert again.keys() == found.keys(), "the same state twice issues nothing new"
+
+
+def test_two_releases_that_change_at_once_are_not_reissued_under_one_version() -> None:
+    second = record_of(wrapper for wrapper in plan_of(NEW_CELL, RECORD).wrappers if wrapper.reissued)
+    more = [wheel(f"torch-1.13.1{post}+cu117-cp313-cp313-linux_x86_64.whl", "cu117") for post in ("", ".post1")]
+
+    found = [item for item in plan_of([*NEW_CELL, *more], [*RECORD, *second]).wrappers if item.name == "torch-cu117"]
+
+    assert len({item.version for item in found}) == len(found)
+    assert [item.version for item in found if item.release == "1.13.1.post1"] == ["1.13.1.post3"]
+
+
+def test_what_is_wholly_yanked_gets_no_new_version_be_it_in_two_steps() -> None:
+    step = yank(FILES, lambda file: "+cu117-cp310" in file.filename)
+    record = [*RECORD, *record_of(wrapper for wrapper in plan_of(step, RECORD).wrappers if wrapper.reissued)]
+
+    found = plan_of(yank(FILES, lambda file: file.local == "cu117"), record).wrappers
+
+    assert {item.version for item in found if item.name == "torch-cu117"} == {"1.13.1", "1.13.1.post1"}

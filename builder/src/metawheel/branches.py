@@ -83,27 +83,60 @@ def directly(branch: Branch, platform: Platform, omitted: list[tuple[str, str]])
     own = [file for file in branch.files if file.project == project]
     where = marker([platform])
     if any(file.url is None for file in own):
-        return replace(branch, direct=tuple(f"{pin} ; {where}" for pin in (branch.pin, *branch.beside)))
+        lines = tuple(f"{pin} ; {where}" for pin in (branch.pin, *branch.beside))
+        return replace(branch, cells=_left_to_pypi(branch, own, platform, omitted), direct=lines)
+    best = _best(own, platform, omitted)
+    lines = tuple(
+        f"{project} @ {file.url}{f'#sha256={file.sha256}' if file.sha256 else ''} ; {condition} and {where}"
+        for condition, (file, _) in sorted(best.items(), key=lambda item: cell_key(item[1][1]))
+    )
+    chosen = {(cell.interpreter, cell.abi, cell.platform_tag) for _, cell in best.values()}
+    cells = tuple(cell for cell in branch.cells if (cell.interpreter, cell.abi, cell.platform_tag) in chosen)
+    return replace(branch, cells=cells, direct=(*lines, *(f"{requirement} ; {where}" for requirement in branch.beside)))
+
+
+def _left_to_pypi(
+    branch: Branch, own: Sequence[UpstreamFile], platform: Platform, omitted: list[tuple[str, str]]
+) -> tuple[Cell, ...]:
+    """The cells of a branch whose pin PyPI serves: where it hosts only some of the wheels, those of these."""
+    hosted = [file for file in own if file.url is None]
+    if len(hosted) == len(own):
+        return branch.cells
+    names = [file.filename for file in own if file.url is not None]
+    omitted += [(f"{platform}: {name}", "PyPI hosts others of this build, and not this one") for name in names]
+    there = {(cell.interpreter, cell.abi) for cell in cells_of(hosted, platform, "")}
+    cells = tuple(cell for cell in branch.cells if (cell.interpreter, cell.abi) in there)
+    if not cells:
+        raise Unusable("PyPI hosts no wheel of it that fits")
+    return cells
+
+
+def _best(
+    own: Iterable[UpstreamFile], platform: Platform, omitted: list[tuple[str, str]]
+) -> dict[str, tuple[UpstreamFile, Cell]]:
+    """The wheel for each condition on the interpreter; no two of the conditions hold at once."""
     best: dict[str, tuple[tuple[object, ...], UpstreamFile, Cell]] = {}
-    for file in own:
+    # Of two builds of one wheel the greater build tag is the newer (binary distribution format, "Build tag").
+    for file in sorted(own, key=lambda file: file.name.build, reverse=True):
         for cell in cells_of([file], platform, ""):
             condition = PythonTag(cell.interpreter, cell.abi).marker
             if condition is None:
                 omitted.append((f"{platform} {cell.python}", "environment markers cannot tell this interpreter"))
                 continue
-            # Of two wheels for one cell the one that runs on more systems; manylinux before linux.
-            rank = (cell.platform_tag.startswith("linux_"), system_version(cell.platform_tag), file.filename)
+            # Of two wheels for one cell the one that runs on more systems; manylinux before linux, that before musl.
+            tag = cell.platform_tag
+            rank = (tag.startswith("musllinux_"), tag.startswith("linux_"), system_version(tag))
             if condition not in best or rank < best[condition][0]:
                 best[condition] = (rank, file, cell)
-    if any("==" in condition for condition in best):
-        best = {condition: item for condition, item in best.items() if "==" in condition}
-    if not best:
+    found = {condition: (file, cell) for condition, (_, file, cell) in best.items()}
+    if not found:
         raise Unusable("no interpreter that environment markers can tell")
-    lines = [
-        f"{project} @ {file.url}{f'#sha256={file.sha256}' if file.sha256 else ''} ; {condition} and {where}"
-        for condition, (_, file, _) in sorted(best.items(), key=lambda item: cell_key(item[1][2]))
+    exact = {condition: item for condition, item in found.items() if "==" in condition}
+    if not exact:  # the lowest bound holds wherever another one does
+        lowest = min(found, key=lambda condition: PythonTag(found[condition][1].interpreter, "").version)
+        return {lowest: found[lowest]}
+    omitted += [
+        (f"{platform} {cell.interpreter}-{cell.abi}", "its line would hold beside that of an exact interpreter")
+        for _, cell in (found[condition] for condition in sorted(found.keys() - exact.keys()))
     ]
-    lines += [f"{requirement} ; {where}" for requirement in branch.beside]
-    chosen = {(cell.interpreter, cell.abi, cell.platform_tag) for _, _, cell in best.values()}
-    cells = [cell for cell in branch.cells if (cell.interpreter, cell.abi, cell.platform_tag) in chosen]
-    return replace(branch, cells=tuple(cells), direct=tuple(lines))
+    return exact

@@ -98,6 +98,14 @@ class Catalog:
         files = [self._files[project_of(name)].get(release, []) for name in plugin.requires]
         return files if all(files) else None
 
+    def _turns(self, plugin: Plugin, release: Version, platform: Platform, fallback: Iterable[str]) -> bool:
+        """Whether a platform's plain build is a plugin's; where the plugin has no wheel it may stand in for it."""
+        there = all(
+            any(platform in file_platforms(file) for file in files)
+            for files in self._plugin_files(plugin, release) or ()
+        )
+        return platform.sys_platform in plugin.systems and (there or platform.sys_platform not in fallback)
+
     def usable_files(self, project: str, release: Version) -> list[UpstreamFile]:
         """The wheels of a release that may be linked, one for each file name."""
         return self._usable(self._files[project][release])
@@ -135,7 +143,7 @@ class Catalog:
         for plugin in self.family.plugin if project == self.family.project else ():
             if plugin.backend == backend and self._plugin_files(plugin, release) is not None:
                 for (other, platform), files in self.builds(project, release).items():
-                    if other == self.family.plain and platform.sys_platform in plugin.systems:
+                    if other == self.family.plain and self._turns(plugin, release, platform, fallback):
                         found[platform].own += files
                         found[platform].plugin = plugin
         branches: dict[Platform, Branch] = {}

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -59,7 +59,9 @@ def _requirement(value: str) -> str:
 
 
 def _fields(template: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+    """The fields of a template, with the format that one asks for: none may."""
+    parts = string.Formatter().parse(template)
+    return {f"{name}{conversion or ''}{form}" for _, name, form, conversion in parts if name is not None}
 
 
 Project = Annotated[str, AfterValidator(_normalized)]
@@ -89,6 +91,8 @@ class Source(_Table):
 
     @model_validator(mode="after")
     def _complete(self) -> Source:
+        if any("@" in urlsplit(url).netloc for url in (self.url, self.root)):
+            raise ValueError("the url holds a user or password, which would end in ledgers and sites; use ~/.netrc")
         if self.kind != "pypi" and not self.url:
             raise ValueError(f"a source of kind {self.kind!r} needs a url")
         if self.kind == "simple" and "{project}" not in self.url:
@@ -157,6 +161,12 @@ class WrapperRule(_Table):
             if unknown := _fields(template or "") - known - set(more):
                 raise ValueError(f"{key} has {{{min(unknown)}}}, which is neither backend nor a group of its pattern")
         return self
+
+    def filled(self, template: str, backend: str, **more: object) -> str:
+        """A template with a backend and the groups of the pattern; "" for a group that takes no part in the match."""
+        match = re.fullmatch(self.backend or "", backend)
+        groups = match.groupdict("") if match is not None else {}
+        return template.format(**{"backend": backend, **groups, **more})
 
 
 class Family(_Table):

@@ -194,6 +194,11 @@ class Released(Statement):
     readme: str
     wheels: Mapping[str, str]  # file name → sha256
 
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """One compressed tag set for each wheel, as a planned wrapper has them."""
+        return tuple(sorted(name.removesuffix(".whl").split("-", 2)[2] for name in self.wheels))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:

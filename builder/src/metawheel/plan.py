@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from metawheel.branches import Branch, requires_python_of
-from metawheel.choose import Catalog, Choice
+from metawheel.choose import UNHASHED, Catalog, Choice
 from metawheel.family import Companion, Family, WrapperRule
 from metawheel.model import Omission, Platform, Released, UpstreamFile, Wrapper
 from metawheel.names import refuse_bad_names
@@ -100,11 +100,11 @@ class _Planner:
         """Whether a wrapper of this name may be among the planned."""
         named = {canonicalize_name(self.family.prefix + r.name) for r in self.family.wrapper if r.newest_of is not None}
         return name in named or any(
-            name == self._name(rule.name, backend, match)
+            name == self._name(rule, rule.name, backend)
             for release in self.catalog.releases(self.family.project)
             for backend in self.catalog.backends(release)
             for rule in self.family.wrapper
-            if rule.backend is not None and (match := re.fullmatch(rule.backend, backend)) is not None
+            if rule.backend is not None and re.fullmatch(rule.backend, backend)
         )
 
     def run(self) -> Iterator[Wrapper]:
@@ -123,8 +123,8 @@ class _Planner:
     def _by_backend(self, rule: WrapperRule, release: Version) -> Iterator[tuple[Version, str, Wrapper]]:
         names: dict[str, list[str]] = defaultdict(list)
         for backend in self.catalog.backends(release):
-            if match := re.fullmatch(rule.backend or "", backend):
-                names[self._name(rule.name, backend, match)].append(backend)
+            if re.fullmatch(rule.backend or "", backend):
+                names[self._name(rule, rule.name, backend)].append(backend)
         for name, backends in sorted(names.items()):
             if rule.narrows is not None and self._alone(rule, release, backends[0]):
                 continue
@@ -136,16 +136,15 @@ class _Planner:
             )
             yield from _first_not_yanked(made)
 
-    def _name(self, template: str, backend: str, match: re.Match[str]) -> str:
-        values = {key: value for key, value in match.groupdict().items() if value is not None}
-        return canonicalize_name(self.family.prefix + template.format(**{"backend": backend, **values}))
+    def _name(self, rule: WrapperRule, template: str, backend: str) -> str:
+        return canonicalize_name(self.family.prefix + rule.filled(template, backend))
 
     def _alone(self, rule: WrapperRule, release: Version, backend: str) -> bool:
         """Whether a backend is the only one of its release under the wider rule's name."""
 
         def wide(other: str) -> str | None:
-            match = re.fullmatch(rule.backend or "", other)
-            return self._name(rule.narrows or "", other, match) if match else None
+            is_ours = re.fullmatch(rule.backend or "", other)
+            return self._name(rule, rule.narrows or "", other) if is_ours else None
 
         return sum(wide(other) == wide(backend) for other in self.catalog.backends(release)) < 2
 
@@ -166,8 +165,15 @@ class _Planner:
                 if paired is None:
                     omit(companion.project, reason)
                     return None
+                added = self.catalog.usable_files(companion.project, paired)
+                if not added or any(file.local is not None for file in added):
+                    omit(
+                        companion.project,
+                        f"`=={paired}` pins no build that is told from others: make it an extra" if added else UNHASHED,
+                    )
+                    return None
                 lines.append(f"{companion.project}=={paired}")
-                files += self.catalog.usable_files(companion.project, paired)
+                files += added
         cells = tuple(sorted({cell for branch in branches.values() for cell in branch.cells}, key=cell_key))
         requires_python = requires_python_of(files, cells)
         extras: dict[str, tuple[str, ...]] = {}
@@ -184,8 +190,8 @@ class _Planner:
             release=str(release),
             family=self.family.name,
             flavour=self.flavour,
-            view=_view(rule, backend),
-            summary=rule.summary.format(version=release, backend=backend),
+            view=None if rule.view is None else rule.filled(rule.view, backend),
+            summary=rule.filled(rule.summary, backend, version=release),
             requires=tuple(lines),
             extras=tuple(sorted(extras.items())),
             requires_python=requires_python,
@@ -268,7 +274,7 @@ class _Planner:
                     wrapper,
                     name=name,
                     view=None,
-                    summary=rule.summary.format(version=release, backend=backend),
+                    summary=rule.filled(rule.summary, backend, version=release),
                     requires=(f"{wrapper.name}=={release}",),
                     extras=tuple((extra, (f"{wrapper.name}[{extra}]=={release}",)) for extra, _ in wrapper.extras),
                     tags=guards(name, str(release), wrapper.cells),
@@ -303,13 +309,6 @@ class _Omit:
 
     def __call__(self, what: str, reason: str) -> None:
         self.omissions.append(Omission(wrapper=self.wrapper, version=self.version, what=what, reason=reason))
-
-
-def _view(rule: WrapperRule, backend: str) -> str | None:
-    """The view that lists a rule's wrapper of a backend."""
-    match = re.fullmatch(rule.backend or "", backend)
-    groups = match.groupdict() if match is not None else {}
-    return None if rule.view is None else rule.view.format(**{"backend": backend, **groups})
 
 
 def _with(requirement: str, condition: str | None) -> str:

@@ -13,12 +13,13 @@ from urllib.parse import unquote
 
 from packaging.markers import Marker
 from packaging.requirements import Requirement
-from packaging.tags import Tag, parse_tag
+from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from metawheel.branches import file_platforms
 from metawheel.choose import Catalog
+from metawheel.differences import difference, expanded, losses
 from metawheel.model import Cell, Platform, Released, UpstreamFile, Wrapper, wheel_name
 from metawheel.tags import PythonTag, cell_key, guards, platforms
 
@@ -41,20 +42,38 @@ def settle(
     for wrapper in planned:
         upstream[wrapper.name].add(wrapper.release)
     settled: dict[str, Wrapper] = {}  # the planned wrapper's key → what becomes of it
-    # What requires another wrapper comes after it, to name its final version.
-    for wrapper in sorted(planned, key=lambda w: any(_required(line)[0] in names for line in w.requires)):
-        current = _current(_repinned(wrapper, settled), past[wrapper.name], upstream[wrapper.name])
-        if current is not None:
+    unnamed: dict[str, Wrapper] = {}  # those that no version is left for
+
+    def order(wrapper: Wrapper) -> tuple[bool, str, Version]:
+        # What requires another wrapper comes after it, to name its final version.
+        return (any(_required(line)[0] in names for line in wrapper.requires), wrapper.name, Version(wrapper.version))
+
+    for wrapper in sorted(planned, key=order):
+        final = _repinned(wrapper, settled)
+        current = _current(final, past[wrapper.name], upstream[wrapper.name])
+        if current is None:
+            unnamed[wrapper.key] = final
+        else:
             settled[wrapper.key] = current
+            upstream[wrapper.name].add(current.version)  # two releases are never re-issued under one version
     linked = {file.filename: file for wrapper in settled.values() for file in wrapper.files}
     there = {wrapper.key for wrapper in settled.values()}
+    today = unnamed | settled
     kept = [
-        _kept(item, family, settled.get(f"{item.name}=={item.release}"), catalogs[family], linked)
+        _kept(item, family, today.get(f"{item.name}=={item.release}"), catalogs[family], linked)
         for family, items in released.items()
         for item in items
         if item.key not in there
     ]
-    return (*settled.values(), *kept)
+    yanked = {wrapper.key: wrapper.yanked for wrapper in (*settled.values(), *kept) if wrapper.yanked is not None}
+    return (*settled.values(), *(_yanked_with(wrapper, yanked) for wrapper in kept))
+
+
+def _yanked_with(wrapper: Wrapper, yanked: Mapping[str, str]) -> Wrapper:
+    """A published wrapper, yanked too where one that it requires is."""
+    required = ["==".join(_required(line)) for line in wrapper.requires]
+    reasons = [f"it requires {key}: {yanked[key]}" for key in required if key in yanked]
+    return replace(wrapper, yanked=reasons[0]) if reasons and wrapper.yanked is None else wrapper
 
 
 def _required(line: str) -> tuple[str, str]:
@@ -81,24 +100,24 @@ def _current(wrapper: Wrapper, past: Sequence[Released], upstream: Iterable[str]
     versions = {item.version for item in past}
     if not before and wrapper.version not in versions:
         return wrapper
-    if before and _says(before[-1], _tags(before[-1])) == _says(wrapper, wrapper.tags):
+    if before and _says(before[-1]) == _says(wrapper):
         latest = before[-1]
         return replace(
             wrapper,
             version=latest.version,
-            tags=_tags(latest),
+            tags=latest.tags,
             summary=latest.summary,
             readme=latest.readme,
             reissued=latest.reissued,
         )
     version = _next_version(Version(wrapper.release), [*versions, *upstream])
-    if version is None:
+    if version is None or (before and wrapper.yanked is not None):  # nobody needs a new version of what is withdrawn
         return None
     return replace(
         wrapper,
         version=version,
         tags=guards(wrapper.name, version, wrapper.cells),
-        reissued=_difference(before[-1], wrapper) if before else f"{wrapper.version} is a re-issue of another release",
+        reissued=difference(before[-1], wrapper) if before else f"{wrapper.version} is a re-issue of another release",
     )
 
 
@@ -106,8 +125,7 @@ def _next_version(release: Version, taken: Iterable[str]) -> str | None:
     """The first post-release that is free; a development release has none that sorts after it (PEP 440)."""
     if release.is_devrelease:
         return None
-    same = (release.epoch, release.release, release.pre)
-    posts = [other.post or 0 for version in taken if (other := Version(version)) and _base(other) == same]
+    posts = [other.post or 0 for other in map(Version, taken) if _base(other) == _base(release)]
     return f"{str(release).partition('.post')[0]}.post{max(posts) + 1}"
 
 
@@ -115,52 +133,8 @@ def _base(version: Version) -> tuple[object, ...]:
     return (version.epoch, version.release, version.pre)
 
 
-def _tags(item: Released) -> tuple[str, ...]:
-    return tuple(sorted(name.removesuffix(".whl").split("-", 2)[2] for name in item.wheels))
-
-
-def _says(item: Wrapper | Released, tags: Iterable[str]) -> tuple[object, ...]:
-    return (item.requires, item.extras, item.requires_python, _expanded(tags))
-
-
-def _expanded(tags: Iterable[str]) -> frozenset[Tag]:
-    return frozenset(tag for compressed in tags for tag in parse_tag(compressed))
-
-
-def _difference(old: Released, new: Wrapper) -> str:
-    """Why a wrapper is re-issued, for people."""
-    before, now = _covered(_tags(old)), _covered(new.tags)
-    parts = [f"now also for {_listing(now - before)}"] if now - before else []
-    parts += [f"no longer for {_listing(before - now)}"] if before - now else []
-    if old.requires != new.requires:
-        parts.append("other requirement lines")
-    one, two = dict(old.extras), dict(new.extras)
-    parts += [f"extra {extra} is new" for extra in sorted(two.keys() - one.keys())]
-    parts += [f"extra {extra} is gone" for extra in sorted(one.keys() - two.keys())]
-    parts += [f"extra {extra} requires others" for extra in sorted(one.keys() & two.keys()) if one[extra] != two[extra]]
-    if old.requires_python != new.requires_python:
-        parts.append(f"Requires-Python {new.requires_python}, was {old.requires_python}")
-    return "; ".join(parts) or "other compatibility tags"
-
-
-def _covered(tags: Iterable[str]) -> set[tuple[Platform, tuple[int, ...], str]]:
-    return {
-        (platform, PythonTag(tag.interpreter, tag.abi).version, _python(tag))
-        for tag in _expanded(tags)
-        for platform in platforms(tag.platform)
-    }
-
-
-def _python(tag: Tag) -> str:
-    free_threaded = tag.abi.startswith("cp") and tag.abi.endswith("t")
-    return f"{tag.interpreter}t" if free_threaded else tag.interpreter
-
-
-def _listing(found: Iterable[tuple[Platform, tuple[int, ...], str]]) -> str:
-    by_platform: dict[Platform, list[str]] = defaultdict(list)
-    for platform, _, python in sorted(found):
-        by_platform[platform].append(python)
-    return ", ".join(f"{' '.join(pythons)} on {platform}" for platform, pythons in by_platform.items())
+def _says(item: Wrapper | Released) -> tuple[object, ...]:
+    return (item.requires, item.extras, item.requires_python, expanded(item.tags))
 
 
 def _kept(
@@ -180,15 +154,17 @@ def _kept(
     elif current.yanked is not None:
         yanked = current.yanked
     else:
-        lost = _covered(_tags(item)) - _covered(current.tags)
-        withdrawn = _withdrawn([line for line in item.requires if line not in current.requires], catalog)
-        because = [f"no longer for {_listing(lost)}"] if lost else []
+        lost = losses(item.tags, current.tags, systems=item.flavour == "pinned")
+        where = {cell.platform for cell in cells}
+        withdrawn = _withdrawn([line for line in item.requires if line not in current.requires], catalog, where)
+        because = [f"no longer for {lost}"] if lost else []
         because += sorted({file.yanked for file in files.values() if file.yanked} | set(withdrawn))
-        yanked = f"re-issued as {current.version}: {'; '.join(because)}" if lost or withdrawn else None
+        instead = f"re-issued as {current.version}: " if current.version != item.version else ""
+        yanked = f"{instead}{'; '.join(because)}" if lost or withdrawn else None
     return Wrapper(
         **item.facts(),
         family=family,
-        tags=_tags(item),
+        tags=item.tags,
         cells=cells,
         files=tuple(files[name] for name in sorted(files)),
         yanked=yanked,
@@ -216,8 +192,8 @@ def _applies(marker: Marker | None, where: Iterable[Platform]) -> bool:
     )
 
 
-def _withdrawn(lines: Iterable[str], catalog: Catalog) -> list[str]:
-    """What upstream has taken back of that which some lines install."""
+def _withdrawn(lines: Iterable[str], catalog: Catalog, where: set[Platform]) -> list[str]:
+    """What upstream has taken back of that which some lines install on some platforms."""
     found = []
     for line in lines:
         requirement = Requirement(line)
@@ -227,11 +203,12 @@ def _withdrawn(lines: Iterable[str], catalog: Catalog) -> list[str]:
             if file is None or file.yanked is not None or fragment not in ("", f"sha256={file.sha256}"):
                 found.append(f"{address} was withdrawn or has another sha256")
         elif any(s.operator == "==" for s in requirement.specifier) and catalog.has(requirement.name):
-            files = _pinned(requirement, catalog)
-            if all(file.yanked is not None for file in files):
-                reasons = sorted({file.yanked for file in files if file.yanked})
-                found.append(f"upstream withdrew {requirement.name} {requirement.specifier}".replace("==", ""))
-                found += reasons
+            # Where a line holds on no covered platform (the last branch, mostly) it installs nothing.
+            for platform in (p for p in sorted(where) if _applies(requirement.marker, [p])):
+                files = _files(requirement, catalog, {platform})
+                if all(file.yanked is not None for file in files):
+                    found.append(f"upstream withdrew {requirement.name} {requirement.specifier}".replace("==", ""))
+                    found += [file.yanked for file in files if file.yanked]
     return found
 
 
@@ -246,7 +223,7 @@ def _cells(item: Released) -> tuple[Cell, ...]:
             platform=platform,
             build=_build(requirements, tag, platform),
         )
-        for tag in _expanded(_tags(item))
+        for tag in expanded(item.tags)
         for platform in platforms(tag.platform)
     }
     return tuple(sorted(found, key=cell_key))
