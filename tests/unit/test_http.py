@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from metawheel.errors import MetawheelError, OutputError, Unparsable, Unreachable
-from metawheel.upstream.download import hash_file
+from metawheel.upstream.download import downloaded
 from metawheel.upstream.http import Fetcher
 from metawheel.upstream.mirrors import Mirror
 from metawheel.upstream.pages import parse_page
@@ -42,7 +43,8 @@ def fetcher(tmp_path: Path) -> Make:
 
 
 def hashed(fetcher: Fetcher, url: str) -> tuple[str, int]:
-    return hash_file(fetcher, url, lambda done, total: None)
+    with downloaded(fetcher, url, lambda done, total: None) as path:
+        return hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size
 
 
 def test_a_server_that_never_answers_is_given_up(server: PageServer, fetcher: Make) -> None:
@@ -99,6 +101,52 @@ def test_a_server_cannot_make_a_sync_wait_for_hours(
     with pytest.raises(Unreachable):
         fetcher(retries=1).page(server.url + "p")
     assert sum(waited) <= 120
+
+
+# Where no length was told, what was broken off looks whole.
+@pytest.mark.parametrize("answer", [Answer(drips=True, declared=200_000), Answer(drips=True, endless=1)])
+def test_a_byte_now_and_then_does_not_put_the_deadline_off(
+    server: PageServer, fetcher: Make, monkeypatch: pytest.MonkeyPatch, answer: Answer
+) -> None:
+    monkeypatch.setattr("metawheel.upstream.http.DEADLINE", 0.3)
+    server.serve("/p", answer)
+    with ThreadPoolExecutor() as pool:
+        found = pool.submit(fetcher().page, server.url + "p")
+        try:
+            with pytest.raises(Unreachable, match=r"not there as a whole after 0\.3 s"):
+                found.result(timeout=30)
+        finally:
+            server.released.set()
+
+
+def test_no_page_leaves_a_thread_behind(server: PageServer, fetcher: Make) -> None:
+    server.serve("/p", Answer(body=b"the page"))
+    fetcher().page(server.url + "p")
+    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+
+
+@pytest.mark.parametrize("location", ["http://[::1", "/\xff", "http://.example.org/"])
+def test_a_redirect_that_is_no_address_is_an_unreachable_page(server: PageServer, fetcher: Make, location: str) -> None:
+    server.serve("/p", Answer(status=302, headers={"Location": location}))
+    for get in (Fetcher.page, hashed):
+        with pytest.raises(Unreachable, match=f"{server.url}p"):
+            get(fetcher(), server.url + "p")
+
+
+def test_a_date_that_is_none_is_an_unreachable_page(
+    server: PageServer, fetcher: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BaseHTTPRequestHandler, "date_time_string", lambda _: "soon")
+    server.serve("/p", Answer(body=b"the page", etag='"one"'))
+    with pytest.raises(Unreachable, match="cannot be read: its headers are odd"):
+        fetcher().page(server.url + "p")
+
+
+def test_links_of_a_page_that_moved_resolve_against_where_it_is(server: PageServer, fetcher: Make) -> None:
+    server.serve("/old/torch", Answer(status=301, headers={"Location": "/new/torch/"}))
+    server.serve("/new/torch/", Answer(body=b'<a href="torch-2.0-py3-none-any.whl">x</a>'))
+    (file,) = parse_page(fetcher().page(server.url + "old/torch"), "up").files
+    assert file.url == server.url + "new/torch/torch-2.0-py3-none-any.whl"
 
 
 @pytest.mark.parametrize("answer", [Answer(body=b"x" * 300), Answer(body=b"x" * 100, endless=1000)])
@@ -224,12 +272,12 @@ def test_a_download_is_not_copied_into_the_temporary_folder(
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     server.serve("/w.whl", Answer(body=WHEEL))
     sizes: list[int] = []
-    hash_file(
-        fetcher(),
-        server.url + "w.whl",
-        lambda done, total: sizes.append(sum(p.stat().st_size for p in temporary.iterdir())),
-    )
-    assert max(sizes) < len(WHEEL) // 4
+
+    def measure(_done: int, _total: int | None) -> None:
+        sizes.append(sum(path.stat().st_size for path in temporary.iterdir()))
+
+    with downloaded(fetcher(), server.url + "w.whl", measure):
+        assert max(sizes) < len(WHEEL) // 4
 
 
 def test_a_part_that_is_already_the_whole_is_not_fetched_for_ever(server: PageServer, fetcher: Make) -> None:
@@ -250,6 +298,52 @@ def test_a_file_that_was_replaced_between_two_runs_is_not_hashed_half_and_half(
         hashed(fetcher(), server.url + "w.whl")
     server.serve("/w.whl", Answer(body=other, ranges=True, etag=etags[1]))
     assert hashed(fetcher(), server.url + "w.whl")[0] == hashlib.sha256(other).hexdigest()
+
+
+# None of these servers knows If-Range, so that the rest may be that of another file.
+@pytest.mark.parametrize(
+    ("begins", "said", "etag", "content"),
+    [
+        (262144, "bytes 262144-1048575/1048576", '"two"', WHEEL[::-1]),
+        (0, "bytes 0-1048575/1048576", '"one"', WHEEL),
+        (262144, "bytes 262144-1048575/*", '"one"', WHEEL),
+        (262144, "", '"one"', WHEEL),
+    ],
+    ids=["another file", "from its start", "of no length", "of no range"],
+)
+def test_only_the_rest_of_the_same_file_is_put_to_what_is_here(
+    server: PageServer, fetcher: Make, begins: int, said: str, etag: str, content: bytes
+) -> None:
+    server.serve("/w.whl", Answer(body=WHEEL[:262144], declared=len(WHEEL), etag='"one"'))
+    with pytest.raises(Unreachable):
+        hashed(fetcher(), server.url + "w.whl")
+    rest = Answer(body=content[begins:], status=206, headers={"Content-Range": said}, etag=etag)
+    server.serve("/w.whl", rest, Answer(body=content))
+    assert hashed(fetcher(), server.url + "w.whl") == (hashlib.sha256(content).hexdigest(), len(content))
+
+
+def test_a_rest_that_is_cut_short_is_gone_on_with_later(server: PageServer, fetcher: Make) -> None:
+    whole = Answer(body=WHEEL, ranges=True, etag='"one"')
+    said = {"Content-Range": f"bytes 262144-524287/{len(WHEEL)}"}
+    part = Answer(body=WHEEL[262144:524288], status=206, headers=said, etag='"one"')
+    server.serve("/w.whl", Answer(body=WHEEL[:262144], declared=len(WHEEL), etag='"one"'), part, whole)
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="run it again to go on"):
+            hashed(fetcher(), server.url + "w.whl")
+    assert hashed(fetcher(), server.url + "w.whl")[0] == hashlib.sha256(WHEEL).hexdigest()
+    assert server.asked("/w.whl")[-1].headers["range"] == "bytes=524288-"
+
+
+def test_two_runs_that_download_one_file_do_not_write_into_one_part(server: PageServer, fetcher: Make) -> None:
+    server.serve("/w.whl", Answer(body=WHEEL, ranges=True, etag='"one"'))
+    url = server.url + "w.whl"
+
+    def meanwhile(_done: int, _total: int | None) -> None:
+        with pytest.raises(OutputError, match="another metawheel"):
+            hashed(fetcher(), url)
+
+    with downloaded(fetcher(), url, meanwhile) as path:
+        assert path.read_bytes() == WHEEL
 
 
 def test_a_server_that_knows_no_range_at_all_is_unreachable(server: PageServer, fetcher: Make) -> None:

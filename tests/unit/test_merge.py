@@ -233,6 +233,7 @@ def test_a_page_that_lost_more_than_a_tenth_of_its_files_is_an_alarm(of: int, lo
         merge(first(many(of)), many(of)[lost:], PAGES, LATER)
     assert PAGE in str(caught.value)
     assert f"{lost} of the {of}" in str(caught.value)
+    assert "sync again" in str(caught.value)
 
 
 def test_new_files_do_not_make_up_for_lost_ones() -> None:

@@ -81,6 +81,21 @@ def test_a_sidecar_with_another_sha256_than_stated_is_not_believed(
     assert paired(family, vision(hashlib.sha256(TEXT).hexdigest()), fetcher) == (PAIR, ())
 
 
+def test_an_error_page_with_status_200_is_no_metadata(family: Family, server: PageServer, fetcher: Fetcher) -> None:
+    on_pypi(server, Answer(body=wheel(), ranges=True))
+    for path in (f"/whl/cpu/{NAME}.metadata", f"/files/{NAME}.metadata"):
+        server.serve(path, Answer(body=b"<html><body>Not found</body></html>"))
+    assert paired(family, vision("true"), fetcher) == (PAIR, ())
+
+
+def test_a_mirror_that_links_relatively_is_asked_for_its_wheels(
+    family: Family, server: PageServer, fetcher: Fetcher
+) -> None:
+    server.serve("/simple/torchvision/", Answer(body=f'<a href="../../files/{NAME}">{NAME}</a>'.encode()))
+    server.serve(f"/files/{NAME}", Answer(body=wheel(), ranges=True))
+    assert paired(family, vision(), fetcher) == (PAIR, ())
+
+
 def test_metadata_is_read_out_of_a_wheel_without_downloading_it(
     family: Family, server: PageServer, fetcher: Fetcher
 ) -> None:

@@ -292,3 +292,15 @@ def test_whatever_a_page_holds_only_safe_names_and_addresses_come_out(content: s
 @given(AS_JSON.map(json.dumps) | WEIRD | st.binary(max_size=80))
 def test_whatever_json_holds_only_safe_names_and_addresses_come_out(content: str | bytes) -> None:
     assert_harmless(content, JSON_TYPE)
+
+
+@pytest.mark.parametrize(
+    ("odd", "item"),
+    [({"url": "https://h.example/dl/17"}, "17"), ({"size": -1}, GOOD), ({"hashes": {"sha256": "x"}}, GOOD)],
+    ids=["no name in the address", "a size below nothing", "no sha256"],
+)
+def test_json_that_lists_a_wheel_oddly_is_reported(odd: dict[str, object], item: str) -> None:
+    file = {"filename": unquote(GOOD), "url": f"https://h.example/{GOOD}", "hashes": {}, **odd}
+    data = {"meta": {"api-version": "1.0"}, "name": "torch", "files": [file]}
+    found = read(json.dumps(data), content_type="Application/JSON")
+    assert ([problem.item for problem in found.problems], found.files) == ([item], ())

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,7 +152,19 @@ def test_one_bad_ledger_does_not_hide_what_happened_to_the_others(here: Here) ->
     assert (told["torch-cpu"]["exit_code"], told["torch-cuda"]) == (4, None)
 
 
-WHEELS = {f"torch-2.{n}.0+cu128-cp311-cp311-linux_x86_64.whl": f"bytes {n}".encode() * 100_000 for n in range(3)}
+def archive(number: int) -> bytes:
+    """A wheel of a few hundred kilobytes."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as wheel:
+        wheel.writestr(zipfile.ZipInfo("torch/_C.so"), f"bytes {number}".encode() * 100_000)
+    return out.getvalue()
+
+
+WHEELS = {f"torch-2.{n}.0+cu128-cp311-cp311-linux_x86_64.whl": archive(n) for n in range(3)}
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def test_missing_hashes_are_computed_recorded_and_kept(here: Here, server: PageServer) -> None:
@@ -166,13 +182,35 @@ def test_missing_hashes_are_computed_recorded_and_kept(here: Here, server: PageS
         files = load(here.packages / "torch-cuda" / "ledger.jsonl")
         hashed = {file.filename: (file.sha256, file.size) for file in files if file.sha256_from == "computed"}
         assert (ran.code, len(hashed)) == (code, known)
-        assert all(found == (digest(WHEELS[of].decode()), len(WHEELS[of])) for of, found in hashed.items())
+        assert all(found == (sha256(WHEELS[of]), len(WHEELS[of])) for of, found in hashed.items())
         return ran
 
     assert name.replace("+", "%2B") in run(5, len(WHEELS) - 1).err
     assert "1 hashed" in run(0, len(WHEELS)).out
     assert "range" in server.asked(f"/whl/cu128/{name}")[-1].headers
     assert "no change" in run(0, len(WHEELS)).out
+
+
+LOG_IN = b"<!DOCTYPE html><html><body>Please log in</body></html>"
+
+
+@pytest.mark.parametrize(
+    ("size", "content", "code", "told"),
+    [(None, LOG_IN, 6, "is no wheel"), (999, archive(0), 7, "the ledger says 999")],
+    ids=["a page to log in on", "another size"],
+)
+def test_what_is_not_the_wheel_that_the_page_lists_is_not_hashed(
+    here: Here, server: PageServer, size: int | None, content: bytes, code: int, told: str
+) -> None:
+    write_family(here.packages)
+    name = next(iter(WHEELS))
+    file: dict[str, Any] = {"filename": name, "url": f"{CANONICAL}cu128/{name}", "hashes": {}, "size": size}
+    listing = {"meta": {"api-version": "1.1"}, "name": "torch", "versions": ["2.0.0"], "files": [file]}
+    server.serve("/whl/torch/", Answer(body=json.dumps(listing).encode(), content_type="application/json"))
+    server.serve(f"/whl/cu128/{name}", Answer(body=content))
+    ran = here.sync("--hash-missing", mirror=f"{CANONICAL}={server.url}whl")
+    assert (ran.code, told in ran.err) == (code, True)
+    assert [file.sha256 for file in load(here.packages / "torch-cuda" / "ledger.jsonl")] == [None]
 
 
 def test_a_download_that_failed_does_not_deny_what_was_saved(here: Here, server: PageServer) -> None:
@@ -230,7 +268,7 @@ def test_a_folder_of_wheels_is_a_source(here: Here, tmp_path: Path) -> None:
     assert "torch-odd.whl" in here.sync().out
     (file,) = load(folder / "ledger.jsonl")
     assert file.url == f"{CANONICAL}cu128/{name}".replace("+", "%2B")
-    assert (file.sha256, file.size) == (digest(WHEELS[name].decode()), len(WHEELS[name]))
+    assert (file.sha256, file.size) == (sha256(WHEELS[name]), len(WHEELS[name]))
 
 
 def test_a_companion_is_paired_by_its_own_metadata(here: Here, server: PageServer) -> None:
@@ -241,3 +279,15 @@ def test_a_companion_is_paired_by_its_own_metadata(here: Here, server: PageServe
     assert here.sync(mirror=f"{CANONICAL}={server.url}whl").code == 0
     found = {file.project: file.requires for file in load(here.packages / "torch-cuda" / "ledger.jsonl")}
     assert found == {"torch": None, "torchvision": ("torch==2.7.1",)}
+
+
+def test_a_family_that_wants_fewer_releases_drops_the_others_from_its_ledger(here: Here) -> None:
+    here.synced(torch_links("1.13.1+cu116", "2.0.0+cu117"))
+    folder = here.packages / "torch-cuda"
+    text = (folder / "family.toml").read_text(encoding="utf-8")
+    (folder / "family.toml").write_text(text.replace('releases = ">=1.8"', 'releases = ">=2.0"'), encoding="utf-8")
+
+    ran = here.sync()
+
+    assert ran.code == 0, ran.err
+    assert {str(file.release) for file in load(folder / "ledger.jsonl")} == {"2.0.0"}

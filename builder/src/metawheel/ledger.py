@@ -202,5 +202,5 @@ def _refuse_losses(
             raise UpstreamAlarm(
                 pages[page],
                 f"lost {lost} of the {expected[page]} files of {page[1]} that the ledger knows, more than a tenth; "
-                "nothing was changed",
+                "nothing was changed. If they are really gone, move the ledger away and sync again",
             )

@@ -14,12 +14,12 @@ from packaging.utils import canonicalize_name
 
 from metawheel import ledger
 from metawheel.branches import file_platforms
-from metawheel.errors import OutputError, RelabelError, UnknownName, UpstreamAlarm
+from metawheel.errors import RelabelError, UnknownName, UpstreamAlarm
 from metawheel.family import Family
-from metawheel.files import write_if_changed
+from metawheel.files import make_folder, write_if_changed
 from metawheel.model import UpstreamFile
 from metawheel.rewrite import relabel_wheel, relabelled_name
-from metawheel.upstream.download import discard, download
+from metawheel.upstream.download import downloaded
 from metawheel.upstream.hosted import find_hosted
 from metawheel.upstream.http import Fetcher
 
@@ -117,10 +117,7 @@ def relabel(
 
     Each file is noted as soon as it is written. Raises SourceError, RelabelError, OutputError.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from error
+    make_folder(folder)
     hosted, failure = find_hosted([item.file for item in items if item.file.url is None], fetcher)
     made = []
     for item in items:
@@ -144,15 +141,13 @@ def _relabel_one(
     on_bytes: Callable[[str, int, int | None], None],
 ) -> UpstreamFile:
     file = item.file
-    part = download(fetcher, address, lambda done, total: on_bytes(file.filename, done, total))
-    with part.open("rb") as content:
-        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
-    if sha256 != file.sha256:
-        discard(part)
-        raise UpstreamAlarm(address, f"has sha256 {sha256}, the ledger knows {file.sha256}; it was not relabelled")
-    made = relabel_wheel(part, file.filename, item.label, folder)
-    write_if_changed(folder / f"{made.path.name}.metadata", made.metadata)
-    discard(part)
+    with downloaded(fetcher, address, lambda done, total: on_bytes(file.filename, done, total)) as part:
+        with part.open("rb") as content:
+            sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+        if sha256 != file.sha256:
+            raise UpstreamAlarm(address, f"has sha256 {sha256}, the ledger knows {file.sha256}; it was not relabelled")
+        made = relabel_wheel(part, file.filename, item.label, folder)
+        write_if_changed(folder / f"{made.path.name}.metadata", made.metadata)
     return replace(
         file,
         filename=made.path.name,

@@ -6,23 +6,33 @@ import csv
 import functools
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from metawheel import ledger, released
-from metawheel.errors import FamilyError, LedgerError, MetawheelError, OutputError, SourceError, UpstreamAlarm
+from metawheel.errors import (
+    FamilyError,
+    LedgerError,
+    MetawheelError,
+    OutputError,
+    SourceError,
+    Unparsable,
+    UpstreamAlarm,
+)
 from metawheel.family import HASHES_FILE, Family
+from metawheel.files import sha256_of
 from metawheel.headline import write_headlines
 from metawheel.ledger import Change
 from metawheel.model import Problem, UpstreamFile
 from metawheel.parallel import threads
 from metawheel.plan import plan
-from metawheel.upstream.download import hash_file
+from metawheel.upstream.download import downloaded
 from metawheel.upstream.http import Fetcher
 from metawheel.upstream.metadata import add_requirements
-from metawheel.upstream.sources import Reader, addresses, read_upstream
+from metawheel.upstream.sources import Reader, addresses, read_upstream, wants
 
 PARALLEL_PAGES = 8
 PARALLEL_DOWNLOADS = 4
@@ -119,6 +129,9 @@ def _sync_family(family: Family, reader: Reader, fetcher: Fetcher, today: str, *
         known = ledger.load(family.ledger_path) if family.ledger_path.exists() else ()
         upstream = read_upstream(family, reader)
         listed = _with_recorded_hashes(family, upstream.files)
+        # What a narrower family no longer wants is not lost; what is ours alone, relabelled builds, stays.
+        sources = {source.name for source in family.source}
+        known = tuple(f for f in known if f.upstream_sha256 or f.source not in sources or wants(family, f))
         files, changes = ledger.merge(known, listed, upstream.pages, today)
         files, unpaired = add_requirements(family, files, fetcher)
         changed = ledger.save(family.ledger_path, files, write=write)
@@ -138,11 +151,14 @@ def _with_recorded_hashes(family: Family, files: Iterable[UpstreamFile]) -> tupl
     path = family.folder / HASHES_FILE
     recorded: dict[str, str] = {}
     if path.exists():
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                if not row.get("url") or not re.fullmatch(r"[0-9a-f]{64}", row.get("sha256") or ""):
-                    raise FamilyError(f"{path}: every line needs a url and a sha256 of 64 hex digits; one has {row}")
-                recorded[row["url"]] = row["sha256"]
+        try:
+            rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise FamilyError(f"{path}: cannot be read: {error}") from None
+        for row in rows:
+            if not row.get("url") or not re.fullmatch(r"[0-9a-f]{64}", row.get("sha256") or ""):
+                raise FamilyError(f"{path}: every line needs a url and a sha256 of 64 hex digits; one has {row}")
+            recorded[row["url"]] = row["sha256"]
 
     def hashed(item: UpstreamFile) -> UpstreamFile:
         sha256 = recorded.get(item.url or "")
@@ -170,22 +186,33 @@ def hash_missing_of(family: Family, fetcher: Fetcher, on_bytes: Callable[[str, i
     try:
         with threads(PARALLEL_DOWNLOADS) as pool:
             futures = {
-                pool.submit(hash_file, fetcher, file.url or "", functools.partial(on_bytes, file.filename)): key
+                pool.submit(_hashed, file, fetcher, functools.partial(on_bytes, file.filename)): key
                 for key, file in missing.items()
             }
             for future in as_completed(futures):
                 key = futures[future]
                 try:
-                    sha256, size = future.result()
+                    files[key] = future.result()
                 except SourceError as error:
                     failure = failure or error  # the other files still go on
                     continue
-                files[key] = replace(files[key], sha256=sha256, sha256_from="computed", size=size)
                 changes.append(Change(kind="hashed", file=files[key]))
                 ledger.save(family.ledger_path, files.values())
     except OutputError as error:
         failure = error
     return Synced(family=family.name, changes=tuple(changes), error=failure, changed=bool(changes))
+
+
+def _hashed(file: UpstreamFile, fetcher: Fetcher, progress: Callable[[int, int | None], None]) -> UpstreamFile:
+    """A file with its sha256 and size, found by downloading it; raises SourceError, also for what is no such wheel."""
+    url = file.url or ""
+    with downloaded(fetcher, url, progress) as path:
+        size = path.stat().st_size
+        if file.size not in (None, size):
+            raise UpstreamAlarm(url, f"has {size} bytes, the ledger says {file.size}; no sha256 was recorded")
+        if not zipfile.is_zipfile(path):
+            raise Unparsable(url, "is no wheel; is it an error page, or one to log in on?")
+        return replace(file, sha256=sha256_of(path), sha256_from="computed", size=size)
 
 
 def update_headlines(families: Iterable[Family], *, write: bool = True) -> list[str]:
@@ -204,5 +231,8 @@ def update_headlines(families: Iterable[Family], *, write: bool = True) -> list[
 def today() -> str:
     """The date that a new file's `first_seen` gets: SOURCE_DATE_EPOCH's, or today's (UTC)."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    moment = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
+    try:
+        moment = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
+    except (ValueError, OverflowError, OSError):
+        raise MetawheelError(f"SOURCE_DATE_EPOCH is {epoch!r}: it has to be a number of seconds") from None
     return moment.date().isoformat()

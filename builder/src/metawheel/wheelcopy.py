@@ -6,9 +6,11 @@ import base64
 import csv
 import hashlib
 import io
+import lzma
 import os
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO
 
@@ -16,6 +18,12 @@ from packaging.tags import parse_tag
 
 CHUNK = 1024 * 1024
 _LOCAL_HEADER = struct.Struct("<26xHH")  # APPNOTE.TXT 4.3.7: the lengths of the name and of the extra field
+
+# What zipfile raises on content that is no archive, or is damaged, and where a member is missing.
+DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, StopIteration),
+    *(NotImplementedError, RuntimeError, ValueError),
+)
 
 Renamed = Callable[[str], str]
 

@@ -32,7 +32,9 @@ def find_hosted(files: Iterable[UpstreamFile], fetcher: Fetcher) -> tuple[dict[s
 
 def _try_page(project: str, fetcher: Fetcher) -> tuple[UpstreamFile, ...] | SourceError:
     try:
-        return parse_page(fetcher.page(pypi_page(project)), "pypi", sha256_from="pypi").files
+        page = fetcher.page(pypi_page(project))
+        # What a mirror links relatively lies on the mirror.
+        return parse_page(page, "pypi", sha256_from="pypi", base=page.mirror).files
     except SourceError as error:
         return error
 
@@ -43,7 +45,7 @@ def _matching(listed: Iterable[UpstreamFile], wanted: Mapping[str, UpstreamFile]
         ours = wanted.get(file.filename)
         if ours is None or file.url is None:
             continue
-        if ours.sha256 is not None and file.sha256 != ours.sha256:
+        if ours.sha256 is not None and file.sha256 not in (None, ours.sha256):
             raise UpstreamAlarm(
                 pypi_page(file.project),
                 f"states sha256 {file.sha256} for {file.filename}, the ledger {ours.sha256}; nothing was changed",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import requests
 from cachecontrol import CacheControlAdapter
@@ -21,7 +20,7 @@ from urllib3 import Retry
 from metawheel import __version__
 from metawheel.errors import OutputError, Unparsable, Unreachable
 from metawheel.files import cache_folder
-from metawheel.upstream.mirrors import Mirror
+from metawheel.upstream.mirrors import Mirror, without_user
 
 TIMEOUT = (10.0, 60.0)  # seconds to connect, and between two bytes
 DEADLINE = 300  # seconds for a whole page
@@ -32,11 +31,13 @@ CHUNK = 256 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A fetched document. `url` is canonical: relative links resolve against it, wherever it was fetched from."""
+    """A fetched document. `url` is canonical, wherever it was fetched from."""
 
     url: str
     content: bytes
     content_type: str
+    moved: str | None = None  # where redirects from `url` led: relative links resolve against that
+    mirror: str | None = None  # where it was fetched instead of from `url`
 
 
 class Fetcher:
@@ -120,27 +121,34 @@ class Fetcher:
         headers = {"Accept": ACCEPT_ANY, "Cache-Control": "max-age=0"}
         try:
             with self.session.get(address, headers=headers, timeout=self.timeout, stream=True) as response:
-                if response.status_code != 200:
-                    raise Unreachable(url, f"answered {response.status_code} {response.reason}{at(url, address)}")
-                content = bytearray()
-                deadline = time.monotonic() + DEADLINE
-                for chunk in response.iter_content(CHUNK):
-                    content += chunk
-                    if len(content) > self._limit:
-                        raise Unparsable(url, f"is larger than {self._limit} bytes, the limit for a page")
-                    if time.monotonic() > deadline:
-                        raise Unreachable(url, f"was not complete after {DEADLINE} s{at(url, address)}")
-                content_type = response.headers.get("Content-Type", "")
+                content = read_body(response, self._limit) if response.status_code == 200 else b""
         except requests.RequestException as error:
             raise Unreachable(url, f"no complete answer{at(url, address)}: {reason(error)}") from error
+        # requests follows a redirect to what is no address, CacheControl takes a Date apart that is none.
+        except (ValueError, AssertionError) as error:
+            said = str(error) or "its headers are odd"
+            raise Unreachable(url, f"gave an answer that cannot be read{at(url, address)}: {said}") from error
         except OSError as error:
+            if error.strerror is None:  # requests' own sentence, of a CA bundle that is not there
+                raise Unreachable(url, str(error)) from error
             raise OutputError(
-                f"{error.filename or self.cache}: the cache cannot be written: {error.strerror}"
+                f"{error.filename or self.cache}: the cache cannot be written: {error.strerror}; "
+                "name another folder in METAWHEEL_CACHE"
             ) from error
-        return Page(url=url, content=bytes(content), content_type=content_type)
+        if response.status_code != 200:
+            raise Unreachable(url, f"answered {response.status_code} {response.reason}{at(url, address)}")
+        if len(content) > self._limit:
+            raise Unparsable(url, f"is larger than {self._limit} bytes, the limit for a page")
+        return Page(
+            url=url,
+            content=content,
+            content_type=response.headers.get("Content-Type", ""),
+            moved=without_user(response.url) if response.history and address == url else None,
+            mirror=without_user(response.url) if address != url else None,
+        )
 
     def _read_folder(self, url: str, address: str) -> Page:
-        place = Path(unquote(address))
+        place = Path(address)
         candidates = [place / "index.json", place / "index.html"] if place.is_dir() else [place]
         for path in candidates:
             if path.is_file():
@@ -149,6 +157,38 @@ class Fetcher:
                 kind = "application/vnd.pypi.simple.v1+json" if path.suffix == ".json" else "text/html"
                 return Page(url=url, content=path.read_bytes(), content_type=kind)
         raise Unreachable(url, f"no page at {place}")
+
+
+def read_body(response: requests.Response, limit: int) -> bytes:
+    """An answer's body, or more bytes of it than the limit; raises RequestException, also where the deadline passes.
+
+    The reader waits for a whole chunk, which a byte a second never fills: a timer breaks it off.
+    """
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        with suppress(OSError, ValueError):  # it has ended meanwhile, or is read from the cache
+            response.raw.shutdown()
+
+    timer = threading.Timer(DEADLINE, end)
+    timer.daemon = True
+    timer.start()
+    content = bytearray()
+    try:
+        for chunk in response.iter_content(CHUNK):
+            content += chunk
+            if len(content) > limit:
+                break
+    except requests.RequestException:
+        if not late.is_set():
+            raise
+    finally:
+        timer.cancel()
+        timer.join()
+    if late.is_set():  # what tells no length of its own looks whole then
+        raise requests.ConnectionError(f"it was not there as a whole after {DEADLINE} s")
+    return bytes(content)
 
 
 def at(url: str, address: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import zipfile
-import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -20,10 +19,11 @@ from metawheel.errors import SourceError, Unparsable, Unreachable
 from metawheel.family import Companion, Family
 from metawheel.model import Problem, UpstreamFile
 from metawheel.parallel import threads
-from metawheel.upstream.http import TIMEOUT, Fetcher
+from metawheel.upstream.http import TIMEOUT, Fetcher, Page
 from metawheel.upstream.mirrors import mirrored
 from metawheel.upstream.pages import parse_page
 from metawheel.upstream.sources import pypi_page
+from metawheel.wheelcopy import DAMAGED
 
 METADATA_LIMIT = 4 * 1024 * 1024  # bytes
 
@@ -120,6 +120,12 @@ def _holds(marker: Marker, extra: str) -> bool:
         return False
 
 
+@functools.lru_cache(maxsize=8)
+def _on_pypi(page: Page) -> tuple[UpstreamFile, ...]:
+    """A page's files: each release of a companion asks for them."""
+    return parse_page(page, "pypi", sha256_from="pypi", base=page.mirror).files
+
+
 def _metadata(project: str, release: Version, files: list[UpstreamFile], fetcher: Fetcher) -> bytes:
     """METADATA of one wheel of a release: upstream's own where it is served, else that of PyPI's wheel."""
     for file in files:
@@ -129,7 +135,7 @@ def _metadata(project: str, release: Version, files: list[UpstreamFile], fetcher
             except Unreachable:
                 break
     page = fetcher.page(pypi_page(project))
-    listed = [file for file in parse_page(page, "pypi", sha256_from="pypi").files if file.release == release]
+    listed = [file for file in _on_pypi(page) if file.release == release]
     if not listed:
         raise Unparsable(page.url, "no METADATA to pair it by: it is not on PyPI")
     file = min(listed, key=lambda file: file.sort_key)
@@ -146,6 +152,8 @@ def _sidecar(url: str, digest: str, fetcher: Fetcher) -> bytes:
     content = fetcher.page(f"{url}.metadata").content
     if digest != "true" and hashlib.sha256(content).hexdigest() != digest:
         raise Unreachable(f"{url}.metadata", "does not have the sha256 that the page states")
+    if not parse_email(content)[0].get("metadata_version"):
+        raise Unreachable(f"{url}.metadata", "is no METADATA; is it an error page?")
     return content
 
 
@@ -161,6 +169,5 @@ def _from_wheel(url: str, fetcher: Fetcher) -> bytes:
             return content
     except (requests.RequestException, RemoteZipError) as error:
         raise Unreachable(url, f"its METADATA could not be read: {error}") from error
-    # What is damaged shows in many ways: a cut stream, another compression, encryption, a name that is no text.
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, StopIteration) as error:
+    except DAMAGED as error:
         raise Unparsable(url, "is not a wheel with METADATA") from error

@@ -38,18 +38,19 @@ class Listing:
     links: int  # links to wheels on the page: each one became a file or a problem
 
 
-def parse_page(page: Page, source: str, *, sha256_from: str = "page") -> Listing:
-    """Read a page; raises Unparsable if it is no list of wheels, or is cut off.
+def parse_page(page: Page, source: str, *, sha256_from: str = "page", base: str | None = None) -> Listing:
+    """Read a page; raises Unparsable if it is no list of wheels, or is cut off. Relative links resolve against `base`.
 
     Name and version come from the last segment of each URL, never from the link's text (PEP 503 allows any text).
     """
+    base = base or page.moved or page.url
     files: list[UpstreamFile] = []
     problems: list[Problem] = []
-    packages = list(_json_packages(page) if "json" in page.content_type else _html_packages(page, problems))
+    packages = list(_json_packages(page) if "json" in page.content_type.lower() else _html_packages(page, problems))
     links = len(packages) + len(problems)
     for package in packages:
         try:
-            files.append(_file(package, page.url, source, sha256_from))
+            files.append(_file(package, base, source, sha256_from))
         except ValueError as error:
             problems.append(Problem(url=page.url, item=_item(package.url), reason=str(error)))
     if not links:
@@ -65,7 +66,7 @@ def _json_packages(page: Page) -> Iterator[DistributionPackage]:
         found = ProjectPage.from_json_data(data)
     except (*MALFORMED, ValidationError, UnsupportedRepoVersionError) as error:
         raise Unparsable(page.url, f"is not a JSON project page (PEP 691): {str(error).splitlines()[0]}") from error
-    return (package for package in found.packages if _is_wheel(package.url))
+    return (package for package in found.packages if _is_wheel(package.url) or _is_wheel(package.filename))
 
 
 def _html_packages(page: Page, problems: list[Problem]) -> Iterator[DistributionPackage]:
@@ -122,6 +123,8 @@ def _file(package: DistributionPackage, base: str, source: str, sha256_from: str
         wheel_name(filename)
     except InvalidWheelFilename as error:
         raise ValueError(str(error)) from None
+    if package.size is not None and package.size < 0:
+        raise ValueError(f"its size is no number of bytes: {package.size}")
     sha256 = package.digests.get("sha256")
     if sha256 is not None and not _SHA256.fullmatch(sha256.lower()):
         raise ValueError(f"its sha256 is not 64 hexadecimal digits: {sha256[:80]!r}")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from urllib.parse import quote
 
 from packaging.utils import InvalidWheelFilename
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
+from metawheel.branches import file_platforms
 from metawheel.errors import Unparsable, Unreachable
 from metawheel.family import Family, Source
+from metawheel.files import sha256_of
 from metawheel.model import Problem, UpstreamFile
-from metawheel.tags import platforms
-from metawheel.upstream.http import CHUNK, Fetcher
+from metawheel.upstream.http import Fetcher
 from metawheel.upstream.pages import Listing, parse_page
 
 
@@ -83,13 +82,14 @@ def read_upstream(family: Family, reader: Reader) -> Upstream:
             links += listing.links
             for listed in listing.files:
                 file = _canonical(source, listed)
-                if file.project in source.projects and family.wants(file, _systems(file)):
+                if file.project in source.projects and wants(family, file):
                     files.append(file)
     return Upstream(files=tuple(files), pages=pages, problems=tuple(dict.fromkeys(problems)), links=links)
 
 
-def _systems(file: UpstreamFile) -> set[str]:
-    return {platform.sys_platform for tag in file.name.tags for platform in platforms(tag.platform)}
+def wants(family: Family, file: UpstreamFile) -> bool:
+    """Whether a file belongs in a family's ledger."""
+    return family.wants(file, {platform.sys_platform for platform in file_platforms(file)})
 
 
 def _canonical(source: Source, file: UpstreamFile) -> UpstreamFile:
@@ -110,7 +110,7 @@ def _read_folder(family: Family, source: Source) -> Listing:
             filename=path.name,
             source=source.name,
             url=url,
-            sha256=_sha256(path),
+            sha256=sha256_of(path),
             sha256_from="computed",
             size=path.stat().st_size,
         )
@@ -123,11 +123,3 @@ def _read_folder(family: Family, source: Source) -> Listing:
     if not files:
         raise Unparsable(str(folder), "holds no wheel")
     return Listing(url=str(folder), files=tuple(files), problems=tuple(problems), links=len(files) + len(problems))
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
