@@ -69,7 +69,7 @@ class Bucket:
         """Where plain HTTP finds the site."""
         return f"{self.server.url}/{self.name}/whl/"
 
-    def publish(self, site: Path, **how: bool) -> Delivered:
+    def publish(self, site: Path, **how: Any) -> Delivered:
         return to_store(site, self.url, lambda done, total: None, endpoint_url=self.server.url, **how)
 
     def put(self, path: str, content: bytes, **more: Any) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from metawheel import released
 from metawheel.check import check_site
+from metawheel.cli import app
 from metawheel.errors import MetawheelError, OutputError, PublishError
 from metawheel.model import Artifact
 from metawheel.publish import deliver
@@ -71,7 +76,7 @@ def _edit(site: Path, edit: Callable[[Manifest], Manifest]) -> None:
     (site / MANIFEST).write_bytes(edit(manifest).dump())
 
 
-def _refused(kind: type[MetawheelError], match: str, site: Path, folder: Path, **how: bool) -> None:
+def _refused(kind: type[MetawheelError], match: str, site: Path, folder: Path, **how: Any) -> None:
     """Publishing is refused, and not a file in the folder or beside it is touched."""
     before = _identity(folder.parent) if folder.parent.exists() else None
     with pytest.raises(kind, match=match):
@@ -207,6 +212,72 @@ def test_what_a_run_killed_between_two_renames_took_away_is_put_back_and_still_c
         to_folder(old, web)
     assert _content(web) == published
     assert [path.name for path in web.parent.iterdir()] == ["root"]
+
+
+def test_what_cannot_be_recorded_is_not_published(new: Path, web: Path) -> None:
+    def refuse() -> None:
+        raise OutputError("the disk is full")
+
+    with pytest.raises(OutputError, match="the disk is full"):
+        to_folder(new, web, begun=refuse)
+    assert not web.exists()
+
+
+class Shelf:
+    """A store in memory, which takes nothing but files while it is `broken`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.broken = False
+        self.objects: dict[str, bytes] = {}
+
+    def paths(self) -> dict[str, int]:
+        return {path: len(content) for path, content in self.objects.items()}
+
+    def manifest(self) -> Manifest:
+        return Manifest.parse(self.objects[MANIFEST], MANIFEST, "")
+
+    def sha256(self, path: str) -> str:
+        return hashlib.sha256(self.objects[path]).hexdigest()
+
+    def put(self, path: str, content: bytes) -> None:
+        if self.broken and not path.startswith("files/"):
+            raise PublishError(f"{self.url}: did not answer")
+        self.objects[path] = content
+
+    def delete(self, path: str) -> None:
+        del self.objects[path]
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    made = Shelf("s3://bucket/prefix")
+    monkeypatch.setattr(Store, "open", lambda *_: made)
+    return made
+
+
+def test_a_wheel_that_a_store_has_in_another_size_is_noticed(new: Path, shelf: Shelf) -> None:
+    to_store(new, shelf.url, lambda done, total: None)
+    name = next(path for path in sorted(shelf.objects) if path.endswith(".whl"))
+    shelf.objects[name] += b"x"
+    before = dict(shelf.objects)
+    with pytest.raises(PublishError, match=f"{name.removeprefix('files/')} was published with other content"):
+        to_store(new, shelf.url, lambda done, total: None)
+    assert shelf.objects == before
+
+
+def test_a_store_that_breaks_off_leaves_recorded_what_it_has(tmp_path: Path, shelf: Shelf) -> None:
+    family = write_family(tmp_path / "packages" / "torch", TORCH, FILES)
+    build_site(tmp_path / "packages", tmp_path / "site")
+    where = ["--packages", str(tmp_path / "packages"), "--to-store", shelf.url]
+    shelf.broken = True
+    done = CliRunner().invoke(app, ["publish", str(tmp_path / "site"), *where])
+    assert "did not answer" in str(done.exception)
+    wheels = {path.removeprefix("files/") for path in shelf.objects if path.endswith(".whl")}
+    assert wheels
+    assert {name for item in released.load(family) for name in item.wheels} == wheels
+    shelf.broken = False
+    assert CliRunner().invoke(app, ["publish", str(tmp_path / "site"), *where]).exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from metawheel import ledger
+from metawheel import ledger, released
 from metawheel.check import check_site
 from metawheel.family import load_families
 from metawheel.model import UpstreamFile
@@ -264,3 +264,28 @@ def test_publishing_to_a_folder_killed_anywhere_leaves_a_whole_site_and_the_next
         assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
     _kill(nursery, command, lambda: _lay(folder, states / start), look, kills)
+
+
+def test_publishing_to_a_folder_killed_anywhere_leaves_recorded_what_is_there(
+    nursery: Nursery, states: Path, tmp_path: Path
+) -> None:
+    folder, packages = tmp_path / "folder", tmp_path / "packages"
+    command: list[str | Path] = ["publish", states / "new", "--to-folder", folder, "--packages", packages]
+    wheels = {path.name for path in (states / "new" / "files").glob("*.whl")}
+
+    def restore() -> None:
+        _lay(folder, states / "old")
+        _lay(packages, states / "packages-new")
+
+    def recorded() -> set[str]:
+        return {name for family in load_families(packages) for item in released.load(family) for name in item.wheels}
+
+    def look() -> None:
+        assert recorded() in (set(), wheels)
+        assert _content(folder) in (_content(states / "old"), _content(states / "new"))
+        if _content(folder) == _content(states / "new"):
+            assert recorded() == wheels
+        nursery.run(*command)
+        assert recorded() == wheels
+
+    _kill(nursery, command, restore, look, 30)

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,9 @@ from typer.testing import CliRunner
 import metawheel.publish.upload
 from metawheel import released
 from metawheel.cli import app
+from metawheel.cli.publish import PINNED
 from metawheel.errors import OutputError, PublishError, UnknownName
+from metawheel.family import Family
 from metawheel.inputs import Options
 from metawheel.model import Artifact, wheel_name
 from metawheel.publish.login import Destination
@@ -33,8 +36,8 @@ from metawheel.publish.simple import RemoteFile, listed
 from metawheel.publish.upload import UploadError, compare, publish
 from tests.fakes.index import FakeIndex, Fault, Page
 from tests.fakes.ledgers import TORCH, build_site, torch_files, untimed, wheel, write_family
+from tests.fakes.pages import Answer, PageServer, start
 from tests.fakes.pages import metawheel as run
-from tests.fakes.pages import start
 
 USER, PASSWORD = "publisher", "s3cr&t/pässword"
 COMMAND = {"TWINE_USERNAME": USER, "TWINE_PASSWORD": PASSWORD}
@@ -476,6 +479,7 @@ def command(site: Path, tmp_path: Path) -> Command:
 
 def test_the_command_tells_people_and_programs(site: Path, index: FakeIndex, command: Command) -> None:
     options = ("--repository-url", index.url, "--index-url", index.simple)
+    warned = f"metawheel: warning: {PINNED}\n"
     names = wheels_of(site)
     code, out, _ = command(*options, "--dry-run")
     assert (code, out.splitlines()[:-1]) == (0, [f"would upload {name}" for name in names])
@@ -485,9 +489,9 @@ def test_the_command_tells_people_and_programs(site: Path, index: FakeIndex, com
     told = json.loads(out)
     assert code == 12
     assert (told["uploaded"], told["missing"]) == (names[:1], names[1:])
-    assert err == f"metawheel: error: {told['error']}\n"
+    assert err == f"{warned}metawheel: error: {told['error']}\n"
     code, out, err = command(*options)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, warned)
     assert out.splitlines() == [
         *(f"uploaded {name}" for name in names[1:]),
         f"{index.url}: {len(names) - 1} wheels uploaded, 1 there already, the same",
@@ -499,14 +503,18 @@ def test_the_command_tells_people_and_programs(site: Path, index: FakeIndex, com
     assert json.loads(out)["uploaded"] == []
 
 
+def laid_down(folder: Path, index: FakeIndex) -> tuple[Family, list[str], list[str]]:
+    """A family, the wheels of its site in order, and the arguments that publish that."""
+    family = write_family(folder / "packages" / "torch", TORCH, torch_files())
+    build_site(folder / "packages", folder / "site")
+    options = ["--packages", str(folder / "packages"), "--repository-url", index.url, "--index-url", index.simple]
+    return family, wheels_of(folder / "site"), ["publish", str(folder / "site"), *options]
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_what_the_index_has_is_recorded_after_a_break_too(index: FakeIndex, tmp_path: Path, options: list[str]) -> None:
-    family = write_family(tmp_path / "packages" / "torch", TORCH, torch_files())
-    build_site(tmp_path / "packages", tmp_path / "site")
-    packages = ["--packages", str(tmp_path / "packages")]
-    urls = ["--repository-url", index.url, "--index-url", index.simple]
-    arguments = ["publish", str(tmp_path / "site"), *packages, *urls, *options]
-    names = wheels_of(tmp_path / "site")
+    family, names, arguments = laid_down(tmp_path, index)
+    arguments += options
     assert CliRunner().invoke(app, [*arguments, "--dry-run"]).exit_code == 0
     assert released.load(family) == ()
     index.faults[1] = [Fault(status=413)]
@@ -515,6 +523,47 @@ def test_what_the_index_has_is_recorded_after_a_break_too(index: FakeIndex, tmp_
     assert names[0] in first.wheels
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert sorted(name for item in released.load(family) for name in item.wheels) == sorted(names)
+
+
+def test_a_run_killed_in_an_upload_leaves_recorded_what_was_uploaded(index: FakeIndex, tmp_path: Path) -> None:
+    family, names, arguments = laid_down(tmp_path, index)
+    index.faults[2] = [Fault(hangs=True)]
+    process = start(arguments, {**os.environ, **COMMAND})
+    assert index.reached.wait(60)
+    process.kill()
+    process.communicate(timeout=60)
+    assert set(index.files) == set(names[:2])
+    assert set(index.files) <= {name for item in released.load(family) for name in item.wheels}
+
+
+# requests leaves the answer to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("location", ["http://[::1", "/\xff"])
+def test_a_redirect_to_what_is_no_address_is_told_in_a_sentence(index: FakeIndex, site: Path, location: str) -> None:
+    index.pages["/simple/torch-cpu/"] = Page(status=302, location=location)
+    assert f"{index.simple}torch-cpu/: gave an answer that cannot be read" in str(refused(site, to(index)))
+    del index.pages["/simple/torch-cpu/"]
+    index.faults[0] = [Fault(status=302, location=location)] * 3
+    assert f"{index.url} gave an answer that cannot be read" in str(refused(site, to(index)))
+
+
+def test_a_byte_now_and_then_does_not_put_the_deadline_off(
+    site: Path, server: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metawheel.upstream.http.DEADLINE", 0.3)
+    server.serve("/simple/torch-cpu/", Answer(drips=True, declared=200_000))
+    destination = Destination(repository_url=server.url, index_url=f"{server.url}simple/", server="generic")
+    with ThreadPoolExecutor() as pool:
+        found = pool.submit(refused, site, destination)
+        try:
+            assert "not there as a whole after 0.3 s" in str(found.result(timeout=30))
+        finally:
+            server.released.set()
+
+
+def test_the_case_of_a_pages_media_type_does_not_matter() -> None:
+    (file,) = listed(b"<html><a href='x-1.0.tar.gz'>x</a></html>", "Text/HTML", "http://a.invalid/x/", "x")
+    assert file.filename == "x-1.0.tar.gz"
 
 
 def test_without_families_the_way_to_publish_is_named(
@@ -530,10 +579,8 @@ def test_without_families_the_way_to_publish_is_named(
 def test_a_changed_ledger_is_published_as_a_reissue_and_nothing_else_is_uploaded(
     index: FakeIndex, tmp_path: Path
 ) -> None:
-    options = ["--packages", str(tmp_path / "packages"), "--repository-url", index.url, "--index-url", index.simple]
-    arguments = ["publish", str(tmp_path / "site"), *options, "--json"]
-    write_family(tmp_path / "packages" / "torch", TORCH, torch_files())
-    build_site(tmp_path / "packages", tmp_path / "site")
+    _, _, arguments = laid_down(tmp_path, index)
+    arguments.append("--json")
     assert CliRunner().invoke(app, arguments).exit_code == 0
     before = dict(index.files)
     cell = wheel("torch-1.13.1+cu117-cp312-cp312-linux_x86_64.whl", "cu117")
@@ -541,7 +588,7 @@ def test_a_changed_ledger_is_published_as_a_reissue_and_nothing_else_is_uploaded
     build_site(tmp_path / "packages", tmp_path / "site")
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0
-    told = json.loads(done.output)
+    told = json.loads(done.stdout)
     assert told["uploaded"]
     assert {name.split("-")[1] for name in told["uploaded"]} == {"1.13.1.post1"}
     assert {name.split("-")[0] for name in told["uploaded"]} == {"torch_cu117", "torch_cuda"}

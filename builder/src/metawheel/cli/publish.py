@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from metawheel.cli.common import Json, Packages, families_of, plain, print_result, print_warning, progress_bar
+from metawheel.cli.common import Json, Packages, families_of, http_url, plain, print_result, print_warning, progress_bar
 
 if TYPE_CHECKING:
     from metawheel.errors import PublishError
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from metawheel.publish.deliver import Delivered
     from metawheel.publish.upload import Published
 
+Note = Callable[[Iterable[str]], None]  # wheels, by file name, that are published now
+
+PINNED = (
+    "these wrappers pin builds, which pip and uv find only where upstream's pages are too; if this index has none, "
+    "upload the direct flavour (`metawheel build --flavour direct`)"
+)
 
 RepositoryUrl = Annotated[str | None, typer.Option(help="Upload URL of an index, as for twine.", show_default=False)]
 Repository = Annotated[
@@ -44,8 +50,9 @@ Record = Annotated[bool, typer.Option(help="Note what was published in packages/
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a site is to be published."""
+    """A site, and where it is to be published."""
 
+    site: Path
     repository_url: str | None = None
     repository: str | None = None
     config_file: Path | None = None
@@ -60,6 +67,10 @@ class Target:
     def __post_init__(self) -> None:
         if len(self._places) > 1:
             raise typer.BadParameter("an index, --to-folder and --to-store are three ways to publish; name one")
+        if self.index_url is not None:
+            http_url(self.index_url, "--index-url")
+        if self.folder is not None and self.folder.resolve() == self.site.resolve():
+            raise typer.BadParameter(f"{self.folder} is the site itself; name a folder elsewhere")
 
     @property
     def _places(self) -> list[object]:
@@ -103,6 +114,7 @@ def publish(
     METAWHEEL_TIMEOUT sets how many seconds an index may take to answer.
     """
     target = Target(
+        site=site,
         repository_url=repository_url,
         repository=repository,
         config_file=config_file,
@@ -119,7 +131,7 @@ def publish(
     if dry_run and (to_folder is not None or to_store is not None):
         raise typer.BadParameter("only uploads to an index can be tried", param_hint="--dry-run")
     families = _recorders(packages) if record else None
-    sent = send(site, target, families, dry_run=dry_run, quiet=as_json)
+    sent = send(target, families, dry_run=dry_run, quiet=as_json)
     if as_json or sent.error is None:
         print_result(sent.data if as_json else sent.text)
     for warning in sent.warnings:
@@ -138,9 +150,7 @@ def _recorders(packages: Path | None) -> Sequence[Family]:
         raise UnknownName(f"{error}; what is published is recorded there, unless you say --no-record") from None
 
 
-def send(
-    site: Path, target: Target, families: Sequence[Family] | None, *, dry_run: bool = False, quiet: bool = False
-) -> Sent:
+def send(target: Target, families: Sequence[Family] | None, *, dry_run: bool = False, quiet: bool = False) -> Sent:
     """Publish a site and note what was published in the families' records; without families nothing is noted.
 
     Raises PublishError where the record has other wheels for a wrapper of the site.
@@ -148,38 +158,44 @@ def send(
     from metawheel.publish.record import record, refuse_contradictions
 
     if families is not None:
-        refuse_contradictions(site, families)
+        refuse_contradictions(target.site, families)
+
+    def note(wheels: Iterable[str]) -> None:
+        if families is not None and not dry_run:
+            record(families, target.site, wheels)
+
     if target.folder is not None or target.store is not None:
-        sent, there = _deliver(site, target)
-    else:
-        sent, there = _upload(site, target, dry_run=dry_run, quiet=quiet)
-    if families is not None and there and not dry_run:
-        record(families, site, there)
-    return sent
+        return _deliver(target, note)
+    return _upload(target, note, dry_run=dry_run, quiet=quiet)
 
 
-def _deliver(site: Path, target: Target) -> tuple[Sent, list[str]]:
+def _deliver(target: Target, note: Note) -> Sent:
+    """Copy a site; its wheels are noted before the first of them can be seen, lest a break leaves that undone."""
     from metawheel.publish.deliver import to_folder, to_store
 
+    def begun() -> None:
+        note(path.name for path in (target.site / "files").glob("*.whl"))
+
     if target.folder is not None:
-        delivered = to_folder(site, target.folder, allow_removal=target.allow_removal)
+        delivered = to_folder(target.site, target.folder, allow_removal=target.allow_removal, begun=begun)
     else:
         with progress_bar("files") as progress:
             delivered = to_store(
-                site,
+                target.site,
                 target.store or "",
                 progress,
                 endpoint_url=target.endpoint_url,
                 allow_removal=target.allow_removal,
                 folder_keys=target.folder_keys,
+                begun=begun,
             )
+    begun()
     where = str(target.folder or target.store)
-    wheels = [path.name for path in (site / "files").glob("*.whl")]
-    return Sent(text=delivered_text(delivered, where), data=delivered_json(delivered, where)), wheels
+    return Sent(text=delivered_text(delivered, where), data=delivered_json(delivered, where))
 
 
-def _upload(site: Path, target: Target, *, dry_run: bool, quiet: bool) -> tuple[Sent, list[str]]:
-    """Upload to an index; also returns the wheels that the index has now, be the run broken off."""
+def _upload(target: Target, note: Note, *, dry_run: bool, quiet: bool) -> Sent:
+    """Upload to an index; a wrapper is noted with its first wheel there, lest a break leaves that undone."""
     from metawheel.errors import PublishError
     from metawheel.publish.login import Destination
     from metawheel.publish.upload import UploadError
@@ -194,27 +210,38 @@ def _upload(site: Path, target: Target, *, dry_run: bool, quiet: bool) -> tuple[
     )
     error: PublishError | None = None
     published: Published | None = None
+    noted: set[str] = set()
+
+    def uploaded(name: str) -> None:
+        if (wrapper := "-".join(name.split("-")[:2])) not in noted:
+            note([name])
+            noted.add(wrapper)
+        if not quiet:
+            typer.echo(f"uploaded {name}")
+
     try:
         with progress_bar("wheels") as progress:
-            published = publish_all(
-                site,
-                destination,
-                dry_run=dry_run,
-                progress=progress,
-                uploaded=lambda name: None if quiet else typer.echo(f"uploaded {name}"),
-            )
+            published = publish_all(target.site, destination, dry_run=dry_run, progress=progress, uploaded=uploaded)
     except UploadError as failure:
         error, published = failure, failure.published
     except PublishError as failure:
         error = failure
-    there = [*published.uploaded, *published.same] if published is not None else []
-    sent = Sent(
+    if published is not None:
+        note([*published.uploaded, *published.same])
+        if (published.uploaded or published.missing) and _is_pinned(target.site):
+            published = replace(published, warnings=(*published.warnings, PINNED))
+    return Sent(
         text=published_text(published, dry_run=dry_run) if published is not None else "",
         data=published_json(published, str(error) if error is not None else None),
         warnings=published.warnings if published is not None else (),
         error=error,
     )
-    return sent, there
+
+
+def _is_pinned(site: Path) -> bool:
+    from metawheel.site import Manifest
+
+    return any(wrapper.flavour == "pinned" for wrapper in Manifest.of(site).wrappers)
 
 
 def published_text(published: Published, *, dry_run: bool) -> str:

@@ -46,10 +46,8 @@ class _Source:
 
     @classmethod
     def load(cls, site: Path) -> _Source:
-        manifest = Manifest.load(site)
-        if manifest is None:
-            raise OutputError(f"{site}: is not a site of metawheel; `metawheel build -o {site}` makes one")
-        source = cls(site=site, manifest=manifest, digests=_digests(manifest))
+        manifest = Manifest.of(site)
+        source = cls(site=site, manifest=manifest, digests=manifest.files)
         there = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
         for path in source.digests:
             if path not in there:  # nor is a path that leads out of the site
@@ -66,14 +64,6 @@ class _Source:
         if hashlib.sha256(content).hexdigest() != self.digests[path]:
             raise OutputError(f"{place}: is not what was built; `metawheel check {self.site}` tells all that is wrong")
         return content
-
-
-def _digests(manifest: Manifest) -> dict[str, str]:
-    """The sha256 of every file of a site, its manifest apart."""
-    found = dict(manifest.pages)
-    for name, item in manifest.wheels.items():
-        found |= {f"files/{name}": item.sha256, f"files/{name}.metadata": item.metadata_sha256}
-    return found
 
 
 def _refuse(where: Path | str, published: Mapping[str, str], new: Manifest, *, allow_removal: bool) -> None:
@@ -97,8 +87,12 @@ def _some(names: Collection[str]) -> str:
     return shown if len(names) <= 3 else f"{shown} (and {len(names) - 3} more)"
 
 
-def to_folder(site: Path, folder: Path, *, allow_removal: bool = False) -> Delivered:
+def to_folder(
+    site: Path, folder: Path, *, allow_removal: bool = False, begun: Callable[[], None] = lambda: None
+) -> Delivered:
     """Publish a site to a folder, which is replaced in one step; unchanged files stay the same files.
+
+    `begun` is told before that step: from then on the site's wheels count as published.
 
     Raises OutputError if the site is not whole or the folder is not ours, and PublishError, before anything is
     written, if a published wheel would change, or be lost without `allow_removal`.
@@ -108,7 +102,7 @@ def to_folder(site: Path, folder: Path, *, allow_removal: bool = False) -> Deliv
         raise OutputError(f"{folder}: lies in the site that is to be published; name a folder elsewhere")
     tidy(folder)
     old = Manifest.load(folder)
-    before = {} if old is None else _digests(old)
+    before = {} if old is None else old.files
     published = {} if old is None else {name: item.sha256 for name, item in old.wheels.items()}
     _refuse(folder, published, source.manifest, allow_removal=allow_removal)
     if old == source.manifest and all(has_content(folder / path, sha256) for path, sha256 in before.items()):
@@ -122,6 +116,7 @@ def to_folder(site: Path, folder: Path, *, allow_removal: bool = False) -> Deliv
                 stage.write(path, source.read(path))
                 written.append(path)
         stage.write(MANIFEST, source.manifest.dump())
+        begun()
         stage.complete = True
     return Delivered(
         written=(*written, MANIFEST),
@@ -138,6 +133,7 @@ def to_store(
     endpoint_url: str | None = None,
     allow_removal: bool = False,
     folder_keys: bool = True,
+    begun: Callable[[], None] = lambda: None,
 ) -> Delivered:
     """Publish a site to an S3-compatible store, `url` being `s3://bucket/prefix`; credentials are boto3's business.
 
@@ -149,6 +145,8 @@ def to_store(
     answers it with the index document, `index.html`. For everything else each page is also written under the key that
     ends in a slash; `folder_keys=False` leaves that out, for stores that take no such key (MinIO).
 
+    `begun` is told before the first object is written: from then on the site's wheels count as published.
+
     Raises OutputError if the site is not whole, and PublishError if the store cannot be used or, before anything is
     written, if a published wheel would change, or be lost without `allow_removal`.
     """
@@ -157,13 +155,18 @@ def to_store(
     wanted = _with_folder_keys(source.digests) if folder_keys else dict(source.digests)
     listed = store.paths()
     old = store.manifest() if MANIFEST in listed else None
-    if old is None and (strange := listed - _with_folder_keys(source.digests).keys()):
+    if old is None and (strange := listed.keys() - _with_folder_keys(source.digests).keys()):
         raise PublishError(f"{url}: holds {_some(strange)}, which is no part of this site; name a prefix of its own")
-    before = {} if old is None else _with_folder_keys(_digests(old))
+    before = {} if old is None else _with_folder_keys(old.files)
 
-    # What a manifest lists was there when it was written, and files do not change; pages may, in a run broken off.
-    there = {path: before[path] for path in wanted if path in listed and path in before and _wave(path) == 0}
-    asked = sorted(wanted.keys() & listed - there.keys())
+    # What a manifest lists was there when it was written; files that still have their size are not asked for again,
+    # pages are: a run broken off may have changed them.
+    there = {
+        path: before[path]
+        for path in wanted
+        if path in before and _wave(path) == 0 and listed.get(path) == (site / path).stat().st_size
+    }
+    asked = sorted((wanted.keys() & listed.keys()) - there.keys())
     for number, (path, sha256) in enumerate(_each(store.sha256, asked), start=1):
         there[path] = sha256
         progress(number, len(asked))
@@ -181,7 +184,9 @@ def to_store(
 
     missing = [path for path, sha256 in wanted.items() if there.get(path) != sha256]
     missing.sort(key=lambda path: (wave(path), path))
-    gone = sorted(listed & before.keys() - wanted.keys(), key=lambda path: (-wave(path), path))
+    gone = sorted((listed.keys() & before.keys()) - wanted.keys(), key=lambda path: (-wave(path), path))
+    if missing:
+        begun()
     done = itertools.count(1)
     for action, paths in ((put, missing), (store.delete, gone)):
         for _, group in itertools.groupby(paths, wave):

@@ -7,12 +7,11 @@ import base64
 import logging
 import math
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -23,8 +22,9 @@ from twine.settings import Settings
 from twine.utils import make_requests_session
 from urllib3 import Retry
 
-from metawheel.errors import PublishError
+from metawheel.errors import PublishError, masked
 from metawheel.upstream.http import TIMEOUT
+from metawheel.upstream.mirrors import without_user
 
 SOURCES = (
     "Check the user name, the password and what they allow: twine takes them from TWINE_USERNAME and TWINE_PASSWORD,"
@@ -105,16 +105,6 @@ def twine_errors() -> Iterator[None]:
         yield
     except (TwineException, requests.RequestException) as error:
         raise PublishError(masked(" ".join(str(error).split()))) from error
-
-
-def masked(text: str) -> str:
-    """Text without the user and password of any URL in it."""
-    return re.sub(r"(?<=://)[^/\s]*(?=@)", "***", text)
-
-
-def without_user(url: str) -> str:
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 class _Notes(logging.Handler):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from packaging.metadata import parse_email
 
-from metawheel.errors import OutputError, PublishError
+from metawheel.errors import PublishError
 from metawheel.family import Family
 from metawheel.files import sha256_of
 from metawheel.model import Released
@@ -18,7 +18,7 @@ from metawheel.site import Manifest, SiteWrapper
 def refuse_contradictions(site: Path, families: Iterable[Family]) -> None:
     """Raise PublishError where a site was built from other ledgers, or has a released wrapper in other wheels."""
     families = tuple(families)
-    manifest = _manifest(site)
+    manifest = Manifest.of(site)
     ledgers = {family.name: sha256_of(family.ledger_path) for family in families}
     if others := sorted(name for name, sha256 in manifest.ledgers.items() if ledgers.get(name) != sha256):
         raise PublishError(
@@ -43,7 +43,7 @@ def record(families: Iterable[Family], site: Path, published: Iterable[str]) -> 
     """
     families = tuple(families)
     refuse_contradictions(site, families)
-    manifest = _manifest(site)
+    manifest = Manifest.of(site)
     published = set(published)
     new: list[str] = []
     for family in families:
@@ -59,13 +59,6 @@ def record(families: Iterable[Family], site: Path, published: Iterable[str]) -> 
             add(family, added)
             new += [item.key for item in added]
     return new
-
-
-def _manifest(site: Path) -> Manifest:
-    manifest = Manifest.load(site)
-    if manifest is None:
-        raise OutputError(f"{site}: is not a site of metawheel; `metawheel build -o {site}` makes one")
-    return manifest
 
 
 def _digests(manifest: Manifest, wrapper: SiteWrapper) -> dict[str, str]:

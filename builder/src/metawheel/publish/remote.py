@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -16,10 +15,10 @@ from bs4.exceptions import ParserRejectedMarkup
 from pypi_simple import ACCEPT_ANY
 from twine.package import PackageFile
 
-from metawheel.errors import PublishError
-from metawheel.publish.login import SOURCES, Login, masked, twine_errors
+from metawheel.errors import PublishError, masked
+from metawheel.publish.login import SOURCES, Login, twine_errors
 from metawheel.publish.simple import RemoteFile, listed
-from metawheel.upstream.http import BODY_LIMIT, CHUNK, DEADLINE, reason
+from metawheel.upstream.http import BODY_LIMIT, read_body, reason
 
 REDIRECTS = 5  # within the index
 SAID = 300  # characters of a server's answer that a message repeats
@@ -112,6 +111,8 @@ class Remote:
                 return Answer(status=response.status_code, text=self.explained(response))
         except requests.RequestException as error:
             return Answer(status=None, text=self._failed(error))
+        except ValueError as error:
+            return Answer(status=None, text=self._odd(error))
 
     def explained(self, response: requests.Response) -> str:
         """An answer other than a success, for people."""
@@ -144,6 +145,8 @@ class Remote:
                 response = session.get(url, headers=headers, allow_redirects=follow)
             except requests.RequestException as error:
                 raise PublishError(f"{masked(asked)}: {self._failed(error)}") from error
+            except ValueError as error:  # a redirect to what is no address, which requests lets through
+                raise PublishError(f"{masked(asked)}: {self._odd(error)}") from error
             target = urljoin(url, response.headers.get("Location", ""))
             if not response.is_redirect or _origin(target) != _origin(url):
                 return response
@@ -152,18 +155,16 @@ class Remote:
         raise PublishError(f"{masked(asked)}: refers from one address to the next without end")
 
     def _content(self, response: requests.Response, limit: int = BODY_LIMIT) -> bytes:
-        content = bytearray()
-        until = time.monotonic() + DEADLINE
         try:
-            for chunk in response.iter_content(CHUNK):
-                content += chunk
-                if len(content) > limit:
-                    raise PublishError(f"{masked(response.url)}: the answer is larger than {limit} bytes")
-                if time.monotonic() > until:
-                    raise PublishError(f"{masked(response.url)}: the answer was not complete after {DEADLINE} s")
+            content = read_body(response, limit)
         except requests.RequestException as error:
             raise PublishError(f"{masked(response.url)}: {self._failed(error)}") from error
-        return bytes(content)
+        if len(content) > limit:
+            raise PublishError(f"{masked(response.url)}: the answer is larger than {limit} bytes")
+        return content
+
+    def _odd(self, error: ValueError) -> str:
+        return self.clean(f"gave an answer that cannot be read: {error}")
 
     def _failed(self, error: requests.RequestException) -> str:
         if isinstance(error, requests.ConnectTimeout):
@@ -187,7 +188,7 @@ def _port(parts: SplitResult) -> int | None:
 
 def _readable(content: bytes, kind: str) -> str:
     text = content.decode("utf-8", "replace")
-    if "html" not in kind:
+    if "html" not in kind.lower():
         return text
     try:
         soup = BeautifulSoup(text, "html.parser")

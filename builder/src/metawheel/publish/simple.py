@@ -31,6 +31,7 @@ class RemoteFile:
 
 def listed(content: bytes, kind: str, url: str, project: str) -> tuple[RemoteFile, ...]:
     """The files on a page of a simple index, PEP 691 JSON or PEP 503 HTML. Raises ValueError on any other page."""
+    kind = kind.lower()
     found = _json_files(content) if "json" in kind else _html_files(content, kind, url, project)
     files = []
     for name, link, sha256 in found:

@@ -88,11 +88,12 @@ class Store:
         at = endpoint_url or "the store"
         return cls(url=url, client=client, bucket=found[1], prefix=f"{prefix}/" if prefix else "", at=at)
 
-    def paths(self) -> set[str]:
-        """Every object below the prefix."""
+    def paths(self) -> dict[str, int]:
+        """Every object below the prefix, with its size in bytes."""
         with self._told():
             pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix)
-            return {item["Key"].removeprefix(self.prefix) for page in pages for item in page.get("Contents", ())}
+            found = (item for page in pages for item in page.get("Contents", ()))
+            return {item["Key"].removeprefix(self.prefix): item["Size"] for item in found}
 
     def read(self, path: str) -> bytes:
         with self._told():

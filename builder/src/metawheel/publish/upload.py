@@ -18,11 +18,12 @@ from packaging.version import Version
 
 from metawheel.errors import MALFORMED, OutputError, PublishError
 from metawheel.model import Artifact, wheel_name
-from metawheel.publish.login import Destination, log_in, without_user
+from metawheel.publish.login import Destination, log_in
 from metawheel.publish.remote import Answer, Remote
 from metawheel.publish.servers import GENERIC, Server, advice, by_greeting, by_url, named, refusals
 from metawheel.publish.simple import RemoteFile
 from metawheel.site import Manifest
+from metawheel.upstream.mirrors import without_user
 
 Progress = Callable[[int, int], None]  # files done, all files
 Pages = Mapping[str, "tuple[RemoteFile, ...] | None"]  # by project; None: the index does not have it
@@ -163,9 +164,7 @@ def _by_release(filenames: Iterable[str]) -> dict[tuple[str, Version], list[str]
 
 def _built(site: Path) -> Manifest:
     """What a site holds, each wheel proved to be the one that was built. Raises OutputError."""
-    manifest = Manifest.load(site)
-    if manifest is None:
-        raise OutputError(f"{site}: is not a site of metawheel; `metawheel build -o {site}` makes one")
+    manifest = Manifest.of(site)
     for name, wheel in manifest.wheels.items():
         for path, sha256 in ((name, wheel.sha256), (f"{name}.metadata", wheel.metadata_sha256)):
             try:
