@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -163,6 +163,37 @@ def test_an_altered_or_truncated_file_is_neither_served_nor_kept(world: World, k
             assert refused.headers["content-type"] == "text/plain; charset=utf-8"
             assert world.kept() == []
         assert client.get(url).content == world.data  # upstream has come to its senses
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:1000], lambda data: data[:100] + b"!" + data[101:]])
+@pytest.mark.parametrize("restarted", [True, False])
+def test_what_has_changed_on_the_disk_is_fetched_again(
+    world: World, damage: Callable[[bytes], bytes], restarted: bool
+) -> None:
+    place = world.cache / world.torch.built.sha256[:2] / world.torch.built.sha256
+    with world.serving() as client:
+        client.get(world.url(client))
+        place.chmod(0o644)
+        place.write_bytes(damage(world.data))
+        if not restarted:
+            assert client.get(world.url(client)).content == world.data
+    if restarted:
+        with world.serving() as client, ThreadPoolExecutor(8) as pool:
+            found = [pool.submit(client.get, world.url(client)) for _ in range(8)]
+            assert [item.result().content == world.data for item in found] == [True] * 8
+    assert world.fetches() == 2
+    assert place.read_bytes() == world.data
+
+
+def test_what_has_not_changed_on_the_disk_is_read_once_for_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world.serving() as client:
+        client.get(world.url(client))
+    with world.serving() as client:
+        url = world.url(client)
+        assert client.get(url).content == world.data
+        monkeypatch.delattr(cache_module, "sha256_of")
+        assert client.get(url).content == world.data
+    assert world.fetches() == 1
 
 
 def test_an_upstream_that_says_nothing_is_504(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

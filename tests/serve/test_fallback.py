@@ -153,6 +153,22 @@ def test_a_name_on_a_link_counts_for_nothing(site: Path, upstream: PageServer) -
     assert found["url"] == f"{upstream.url}f/other-1.0-py3-none-any.whl"
 
 
+HTML_PAGE = b"<html><body><a href='http://[bad/other-0.tar.gz'>x</a><a href='other-1.tar.gz'>y</a></body></html>"
+UNREADABLE = file("other-0.tar.gz", url="http://[bad/other-0.tar.gz")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Answer(body=HTML_PAGE, content_type="Text/HTML"), page(UNREADABLE, file("other-1.tar.gz", size=-1))],
+    ids=["html", "json"],
+)
+def test_a_link_that_cannot_be_read_is_left_out(site: Path, upstream: PageServer, answer: Answer) -> None:
+    upstream.serve("/simple/other/", answer)
+    with behind(site, upstream) as client:
+        (found,) = client.listing("/simple/other/").values()
+    assert (found["filename"], found.get("size")) == ("other-1.tar.gz", None)
+
+
 BAD = {
     "error": (Answer(status=500), 502, "answered 500"),
     "busy": (Answer(status=429), 502, "answered 429"),
@@ -238,6 +254,16 @@ def test_a_page_is_asked_for_again_when_it_is_old_and_only_whether_it_changed(
     assert answers[0].headers["etag"] == answers[1].headers["etag"] != answers[2].headers["etag"]
     asked = [request.headers.get("if-none-match") for request in upstream.asked("/simple/other/")]
     assert asked == [None, '"one"', '"one"']
+
+
+def test_a_validator_that_is_not_ascii_is_not_sent_back(
+    site: Path, upstream: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fallback, "FRESH", 0.0)
+    upstream.serve("/simple/other/", Answer(body=HTML_PAGE, headers={"ETag": '"\xe9"'}))
+    with behind(site, upstream) as client:
+        assert [client.page("/simple/other/").status_code for _ in range(2)] == [200, 200]
+    assert all("if-none-match" not in request.headers for request in upstream.asked("/simple/other/"))
 
 
 def test_what_is_kept_of_the_fallback_is_bounded(

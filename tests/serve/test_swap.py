@@ -7,6 +7,9 @@ import shutil
 import threading
 from pathlib import Path
 
+import pytest
+
+from metawheel.serve import site as site_module
 from metawheel.site import MANIFEST
 from tests.serve.running import Client, serving
 from tests.serve.sites import WRAPPERS, write_site
@@ -67,6 +70,27 @@ def test_the_last_state_is_served_while_the_new_one_cannot_be_read(site: Path) -
         while client.get("/-/health").json()["status"] == "stale":
             pass
         assert client.listing("/simple/torch-xpu/")
+
+
+def test_what_was_damaged_is_served_again_once_it_is_put_right(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_module, "REPAIR", 0.0)
+    page = site / "simple" / "torch-cpu" / "index.json"
+    content = page.read_bytes()
+    page.write_bytes(content[:50])
+    with serving(site) as client:
+        assert client.page("/simple/torch-cpu/").status_code == 500
+        page.write_bytes(content)
+        assert client.page("/simple/torch-cpu/").content == content
+        assert client.get("/-/health").json()["broken"] == 0
+
+
+def test_a_site_that_stays_damaged_is_not_read_again_and_again(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_module, "REPAIR", 0.0)
+    (site / "simple" / "torch-cpu" / "index.json").unlink()
+    with serving(site) as client:
+        monkeypatch.delattr(site_module, "load")
+        found = [client.page(f"/simple/{name}/").status_code for name in ("torch-cpu", "torch", "torch-cpu")]
+    assert found == [500, 200, 500]
 
 
 def test_a_site_behind_a_link_is_followed_when_the_link_turns(site: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from metawheel.cli.common import Json, print_result
+from metawheel.cli.common import Json, http_url, print_result
 
 if TYPE_CHECKING:
     from metawheel.serve.app import Settings
@@ -49,7 +49,7 @@ def serve(
 
 
 def serve_text(settings: Settings, address: str) -> str:
-    from metawheel.serve.fallback import without_user
+    from metawheel.upstream.mirrors import without_user
 
     url = settings.fallback
     others = "not looked up" if url is None else f"looked up at {without_user(url)}"
@@ -57,7 +57,7 @@ def serve_text(settings: Settings, address: str) -> str:
 
 
 def serve_json(settings: Settings, address: str) -> dict[str, Any]:
-    from metawheel.serve.fallback import without_user
+    from metawheel.upstream.mirrors import without_user
 
     return {
         "site": str(settings.site),
@@ -69,16 +69,11 @@ def serve_json(settings: Settings, address: str) -> dict[str, Any]:
 
 
 def fallback_of(value: str) -> str | None:
-    from urllib.parse import urlsplit
-
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
     if value == "none":
         return None
-    url = PYPI_SIMPLE_ENDPOINT if value == "pypi" else value
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise typer.BadParameter(f"{value!r} is no http or https URL, pypi or none", param_hint="--fallback")
-    return url
+    return PYPI_SIMPLE_ENDPOINT if value == "pypi" else http_url(value, "--fallback", ", pypi or none")
 
 
 def url_of(host: str, port: int) -> str:

@@ -187,10 +187,10 @@ class Server:
         if SHA256.fullmatch(sha256) is None:
             raise HTTPException(404, "that is no sha256")
         is_metadata = filename.endswith(".metadata")
-        place = cache.find(f"{sha256}.metadata" if is_metadata else sha256)
-        if is_current(request.headers, etag := etag_of(sha256)) and place is not None and not is_metadata:
-            return Response(status_code=304, headers={**_IMMUTABLE, "etag": etag})
         try:
+            place = await cache.find(f"{sha256}.metadata" if is_metadata else sha256)
+            if is_current(request.headers, etag := etag_of(sha256)) and place is not None and not is_metadata:
+                return Response(status_code=304, headers={**_IMMUTABLE, "etag": etag})
             if place is None:
                 wanted = await self._wanted(state, project, sha256, filename.removesuffix(".metadata"))
                 place = await (cache.fetch_metadata(wanted) if is_metadata else cache.fetch(wanted))

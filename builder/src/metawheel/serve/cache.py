@@ -10,7 +10,6 @@ import os
 import shutil
 import tempfile
 import zipfile
-import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,7 +23,9 @@ from filelock import FileLock, Timeout
 from remotezip import RemoteZip, RemoteZipError
 
 from metawheel.errors import MetawheelError, OutputError
+from metawheel.files import sha256_of
 from metawheel.serve.metrics import Metrics
+from metawheel.wheelcopy import DAMAGED
 
 FETCHES = 4  # at a time
 FILE_LIMIT = 16 * 1024**3  # bytes, where a page does not say a file's size
@@ -33,11 +34,6 @@ SILENCE = 60.0  # seconds between two bytes of upstream
 DEADLINE = 3600.0  # seconds for a whole file
 METADATA_TIMEOUT = (10.0, 30.0)  # seconds to connect, and between two bytes
 CHUNK = 1024 * 1024  # bytes
-# What zipfile raises on content that is no archive, or no honest one.
-_UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, StopIteration),
-    *(NotImplementedError, RuntimeError, ValueError),
-)
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _log = logging.getLogger(__name__)
 
@@ -75,6 +71,8 @@ class Cache:
         self._client = client
         self._metrics = metrics
         self._running: dict[str, asyncio.Task[Path]] = {}
+        self._verified: dict[str, tuple[int, int, int] | None] = {}  # sha256 → the file that was found to have it
+        self._verifying = asyncio.Lock()  # one file at a time: pages are to find a thread, too
         self._slots = asyncio.Semaphore(FETCHES)
         # Threads of their own: those that wait for upstream must not hold up the ones that make pages.
         self._threads = ThreadPoolExecutor(FETCHES, thread_name_prefix="metadata")
@@ -98,16 +96,39 @@ class Cache:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._lock.release()
 
-    def find(self, name: str) -> Path | None:
-        """The place of a file that is there; `name` is a sha256, with `.metadata` for what lies beside it."""
-        found = self._present(name)
+    async def find(self, name: str) -> Path | None:
+        """The place of a file that is there; `name` is a sha256, with `.metadata` for what lies beside it.
+
+        Raises CacheError where the cache cannot be read.
+        """
+        found = await self._present(name)
         if found is not None:
             self._metrics.cache.labels("hit").inc()
         return found
 
-    def _present(self, name: str) -> Path | None:
+    async def _present(self, name: str) -> Path | None:
+        """A file that is there and as it was fetched: what is new to this server, or has changed, is read first."""
         place = self._place(name)
-        return place if place.is_file() and os.path.realpath(place) == str(place) else None  # no links
+        if not place.is_file() or os.path.realpath(place) != str(place):  # no links
+            return None
+        if name.endswith(".metadata") or _identity(place) == self._verified.get(name):
+            return place
+        async with self._verifying:
+            return place if await asyncio.to_thread(self._verify, place) else None
+
+    def _verify(self, place: Path) -> bool:
+        """Whether a file has the content that its name says; any other is removed."""
+        if (identity := _identity(place)) is None or identity == self._verified.get(place.name):
+            return identity is not None
+        try:
+            if sha256_of(place) == place.name:
+                self._verified[place.name] = identity
+                return True
+            _log.error("%s: is not as it was fetched; it is removed, and fetched again when it is asked for", place)
+            place.unlink(missing_ok=True)
+        except (OutputError, OSError) as error:
+            raise CacheError(f"{place.name}: the cache cannot be used: {error}", 500) from error
+        return False
 
     def _place(self, name: str) -> Path:
         return self._folder / name[:2] / name
@@ -121,7 +142,7 @@ class Cache:
         return await self._once(f"{wanted.sha256}.metadata", lambda: self._read_metadata(wanted))
 
     async def _once(self, name: str, work: Callable[[], Awaitable[Path]]) -> Path:
-        if (found := self._present(name)) is not None:
+        if (found := await self._present(name)) is not None:
             return found
         self._metrics.cache.labels("miss").inc()
         if name not in self._running:
@@ -155,7 +176,7 @@ class Cache:
 
     async def _read_metadata(self, wanted: Wanted) -> Path:
         loop = asyncio.get_running_loop()
-        wheel = self._present(wanted.sha256)
+        wheel = await self._present(wanted.sha256)
         if wheel is None and wanted.metadata is not None:
             content = b"".join([chunk async for chunk in self._chunks(f"{wanted.url}.metadata", None, METADATA_LIMIT)])
             if wanted.metadata not in {"true", hashlib.sha256(content).hexdigest()}:
@@ -215,11 +236,23 @@ class Cache:
         """Give a written file its place in one step."""
         part.flush()
         os.fsync(part.fileno())
-        os.fchmod(part.fileno(), 0o444)
+        part.close()  # Windows moves no open file
+        os.chmod(part.name, 0o444)
         place = self._place(name)
         place.parent.mkdir(exist_ok=True)
+        identity = _identity(Path(part.name))
         os.replace(part.name, place)
+        self._verified[name] = identity
         return place
+
+
+def _identity(place: Path) -> tuple[int, int, int] | None:
+    """What tells a file from what it was before; None where there is none."""
+    try:
+        found = os.stat(place)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _add(part: IO[bytes], digest: _Digest, chunk: bytes) -> None:
@@ -247,5 +280,5 @@ def _metadata(open_archive: Callable[[], zipfile.ZipFile], name: str) -> bytes:
             if entry.file_size > METADATA_LIMIT:
                 raise CacheError(f"{name}: its METADATA is larger than {METADATA_LIMIT} bytes", 502)
             return archive.read(entry)
-    except _UNREADABLE as error:
+    except DAMAGED as error:
         raise CacheError(f"{name}: is no wheel with METADATA", 502) from error

@@ -7,19 +7,21 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC
-from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import httpx
 from bs4.exceptions import ParserRejectedMarkup
-from pypi_simple import DistributionPackage, ProjectPage, UnsupportedRepoVersionError
+from pypi_simple import DistributionPackage, ProjectPage, RepositoryPage, UnsupportedRepoVersionError
 from simple_repository import SimpleRepository, errors, model
 
 from metawheel.errors import MALFORMED, MetawheelError
 from metawheel.serve.metrics import Metrics
 from metawheel.serve.page import Page, Versions, is_remote
+from metawheel.upstream.mirrors import without_user
 from metawheel.upstream.pages import is_cut_off
 
 FRESH = 60.0  # seconds in which a page is not asked for again
@@ -115,9 +117,7 @@ class FallbackRepository(SimpleRepository):
             raise FallbackError(f"{url}: gave no answer in {self._timeout:g} s", 504) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             self._metrics.fallback.labels("error").inc()
-            raise FallbackError(
-                f"{without_user(url)}: no usable answer: {error or type(error).__name__}", 502
-            ) from None
+            raise FallbackError(f"{url}: no usable answer: {error or type(error).__name__}", 502) from None
         except FallbackError:
             self._metrics.fallback.labels("error").inc()
             raise
@@ -153,13 +153,8 @@ class FallbackRepository(SimpleRepository):
                     raise FallbackError(f"{url}: is larger than {PAGE_LIMIT} bytes", 502)
             kind = response.headers.get("content-type", "")
             page = await asyncio.to_thread(read_page, name, str(response.url), bytes(content), kind)
-            return _Kept(page=page, size=len(content), etag=response.headers.get("etag"), until=until)
-
-
-def without_user(url: str) -> str:
-    """An address as it may be shown: without user and password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+            etag = response.headers.get("etag")
+            return _Kept(page=page, size=len(content), etag=etag if etag and etag.isascii() else None, until=until)
 
 
 def read_page(name: str, url: str, content: bytes, content_type: str) -> Page:
@@ -168,44 +163,53 @@ def read_page(name: str, url: str, content: bytes, content_type: str) -> Page:
     simple-repository's own parser is not used: it makes `%252B` of an address's `%2B`.
     """
     try:
-        if "json" in content_type:
-            found = ProjectPage.from_json_data(json.loads(content), base_url=url)
-        elif "html" in content_type or not content_type:
+        versions = None
+        if "json" in content_type.lower():
+            found = ProjectPage.from_json_data(json.loads(content))
+            packages: Iterable[DistributionPackage] = found.packages
+            versions = Versions(found.versions) if found.versions is not None else None
+        elif "html" in content_type.lower() or not content_type:
             if is_cut_off(content.decode("utf-8", "replace")):
                 raise ValueError("its last tag or comment has no end")
-            found = ProjectPage.from_html(name, content, base_url=url)
-            for package in found.packages:  # a link's text may be anything (PEP 503)
-                package.filename = unquote(urlsplit(package.url).path.rpartition("/")[2])
+            packages = _linked(RepositoryPage.from_html(content))
         else:
             raise ValueError(f"its content type is {content_type[:80]!r}")
-        files = tuple(file for package in found.packages if _is_usable(file := _file(package, url)))
+        files = tuple(file for package in packages if (file := _file(package, url)) is not None)
         # From version 1.1 on every file must have a size (PEP 700).
         meta = model.Meta("1.1" if all(file.size is not None for file in files) else "1.0")
-        versions = Versions(found.versions) if found.versions is not None else None
         return Page(meta, name, files, versions)
     except (*MALFORMED, UnsupportedRepoVersionError, ParserRejectedMarkup) as error:
         reason = str(error).partition("\n")[0]
         raise FallbackError(f"{url}: is no page of a simple repository: {reason}", 502) from error
 
 
-def _file(package: DistributionPackage, base: str) -> model.File:
+def _linked(page: RepositoryPage) -> Iterator[DistributionPackage]:
+    for link in page.links:
+        with suppress(ValueError):  # no address
+            link.text = unquote(urlsplit(link.url).path.rpartition("/")[2])  # it may be anything (PEP 503)
+            yield DistributionPackage.from_link(link)
+
+
+def _file(package: DistributionPackage, base: str) -> model.File | None:
+    """A file with its whole address; None where that is none of HTTP."""
+    try:
+        url = urljoin(base, package.url)
+    except ValueError:
+        return None
     metadata: bool | dict[str, str] | None = package.has_metadata
     if package.metadata_digests:
         metadata = _hex(package.metadata_digests) or True
-    return model.File(
+    file = model.File(
         filename=package.filename,
-        url=urljoin(base, package.url),
+        url=url,
         hashes=_hex(package.digests),
         requires_python=package.requires_python,
         dist_info_metadata=metadata,
         yanked=(package.yanked_reason or True) if package.is_yanked else False,
-        size=package.size,
+        size=package.size if package.size is None or package.size >= 0 else None,
         upload_time=package.upload_time.astimezone(UTC) if package.upload_time is not None else None,
     )
-
-
-def _is_usable(file: model.File) -> bool:
-    return is_remote(file) and file.url.isprintable() and file.filename.isprintable()
+    return file if is_remote(file) and file.url.isprintable() and file.filename.isprintable() else None
 
 
 def _hex(digests: dict[str, str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from metawheel.site import MANIFEST, Manifest
 
 ATTEMPTS = 5  # at a state, while builds follow one another
 RETRY = 1.0  # seconds until a state that could not be read is tried again
+REPAIR = 5.0  # seconds until damaged files are looked at again
 
 _PAGE = re.compile(r"(?P<folder>(?:[^/]+/)?simple)/(?:(?P<project>[^/]+)/)?index\.(?P<form>html|json)")
 _log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class State:
     pages: Mapping[tuple[str, str], Page | None]  # (simple folder, project); None where the page is damaged
     roots: Mapping[str, Mapping[Format, Body]]  # simple folder, of the whole or of a view → its list of projects
     owned: frozenset[str]  # projects
-    broken: frozenset[str]  # paths of files that are missing or altered
+    broken: Mapping[str, str]  # path of a file that is missing or altered → the sha256 that it had when built
 
 
 class SiteRepository(SimpleRepository):
@@ -86,19 +87,26 @@ class Site:
         self._manifest = str(folder / MANIFEST)  # looked at for each request
         self.problem: str | None = None  # why the last state is still served
         self._lock = asyncio.Lock()
-        self._tried = 0.0
+        self._tried = time.monotonic()
         self._key, self._state = load(folder)
 
     async def current(self) -> State:
         """The state that the folder is in now; the last one while that cannot be read."""
-        if _key(self._manifest) == self._key:
+        if _key(self._manifest) == self._key and not self._is_due():
             return self._state
         async with self._lock:
-            if _key(self._manifest) != self._key and time.monotonic() >= self._tried + RETRY * (
-                self.problem is not None
-            ):
-                await self._reload()
+            if _key(self._manifest) != self._key:
+                if time.monotonic() >= self._tried + RETRY * (self.problem is not None):
+                    await self._reload()
+            elif self._is_due():
+                self._tried = time.monotonic()
+                if await asyncio.to_thread(_is_mended, self._folder, self._state):
+                    await self._reload()
         return self._state
+
+    def _is_due(self) -> bool:
+        """Whether what is damaged is to be looked at again: it may have been put right, file by file."""
+        return bool(self._state.broken) and time.monotonic() >= self._tried + REPAIR
 
     async def _reload(self) -> None:
         self._tried = time.monotonic()
@@ -138,9 +146,7 @@ def load(folder: Path) -> tuple[Key, State]:
 
 
 def _state(folder: Path, manifest: Manifest) -> State:
-    wanted = dict(manifest.pages)
-    for name, wheel in manifest.wheels.items():
-        wanted |= {f"files/{name}": wheel.sha256, f"files/{name}.metadata": wheel.metadata_sha256}
+    wanted = manifest.files
     found = {path: _read(folder, path, sha256) for path, sha256 in wanted.items()}
     bodies = {path: body for path, body in found.items() if body is not None}
     bodies[MANIFEST] = Body.of(manifest.dump(), "application/json")
@@ -150,7 +156,7 @@ def _state(folder: Path, manifest: Manifest) -> State:
         for match in listed
         if match["project"] is not None
     }
-    broken = {path for path, body in found.items() if body is None}
+    broken = {path: wanted[path] for path, body in found.items() if body is None}
     for path in sorted(broken):
         _log.error("%s: is missing or not as it was built; run `metawheel build` again", folder / path)
     return State(
@@ -159,8 +165,13 @@ def _state(folder: Path, manifest: Manifest) -> State:
         pages=pages,
         roots={match["folder"]: _forms(match["folder"], bodies) for match in listed},
         owned=frozenset(project for _, project in pages),
-        broken=frozenset(broken),
+        broken=broken,
     )
+
+
+def _is_mended(folder: Path, state: State) -> bool:
+    """Whether a file that was damaged is whole again."""
+    return any(_read(folder, path, sha256) is not None for path, sha256 in state.broken.items())
 
 
 def _read(folder: Path, path: str, sha256: str) -> Body | None:
