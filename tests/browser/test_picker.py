@@ -81,6 +81,17 @@ def test_what_is_picked_is_in_the_address_and_comes_back_from_it(front: Browser)
     assert front.steps() == texts
 
 
+def test_the_skip_link_keeps_what_is_picked_and_a_link_to_other_picks_takes_them(front: Browser) -> None:
+    front.pick(wrapper="torch-cu128", python="cp311", platform="linux aarch64", client="poetry", extra="vision")
+    texts = front.steps()
+    then = "; addEventListener('hashchange', () => arguments[0](), {once: true})"  # after the page's own listener
+    front.driver.execute_async_script(f"document.querySelector('a.skip').click(){then}")
+    assert front.driver.current_url.endswith("#main")
+    assert front.steps() == texts
+    front.driver.execute_async_script(f"location.hash = 'wrapper=torch-cu116&client=pip'{then}")
+    assert front.steps()[0] == "torch-cu116==1.13.1"
+
+
 def test_a_wrappers_page_leads_to_its_commands(browser: Browser, world: World) -> None:
     browser.open(f"{world.site.url}wrappers/torch-cu116.html")
     browser.find(".actions .button:not(.quiet)").click()

@@ -11,13 +11,15 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from metawheel.check import check_lines, check_site
+from metawheel.check import Finding, _check_wheel, check_lines, check_site
 from metawheel.cli import app
 from metawheel.errors import OutputError
+from metawheel.inputs import Options
 from tests.fakes.ledgers import build_site, families_in, jaxlib_files, pypi_folder
 
 WHEEL = "torch_cu116-1.13.1-cp311-none-linux_x86_64.whl"
@@ -48,11 +50,22 @@ def test_a_good_site_keeps_every_promise(good: Path) -> None:
     assert json.loads(as_json.output) == {"ok": True, "findings": []}
 
 
+def test_a_good_site_of_the_direct_flavour_keeps_every_promise(good: Path, tmp_path: Path) -> None:
+    build_site(good / "packages", tmp_path / "site", Options(flavour="direct"), pypi=good / "pypi")
+    assert check_site(tmp_path / "site") == []
+
+
 @pytest.mark.parametrize("name", ["empty", "none"])
 def test_what_is_no_site_is_an_output_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(OutputError, match="is not a site"):
         check_site(tmp_path / name)
+
+
+def test_a_folder_of_something_else_is_told_as_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    done = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert str(done.exception) == f"{tmp_path}: is there, but is not a site of metawheel; name another"
 
 
 def _edit(path: Path, old: str, new: str) -> None:
@@ -111,6 +124,36 @@ def _replace(path: str, old: str, new: str) -> Callable[[Path], None]:
     return lambda site: _edit(site / path, old, new)
 
 
+def _instead(path: str, make: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Put something in a file's place."""
+
+    def change(site: Path) -> None:
+        (site / path).unlink()
+        make(site / path)
+
+    return change
+
+
+def _dangling(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def _manifest(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Edit the manifest."""
+
+    def edit(site: Path) -> None:
+        data = json.loads((site / "metawheel.json").read_bytes())
+        change(data)
+        (site / "metawheel.json").write_text(json.dumps(data), encoding="utf-8")
+
+    return edit
+
+
+def _says(**facts: object) -> Callable[[Path], None]:
+    """Let the manifest say something else of a wrapper."""
+    return _manifest(lambda data: next(w for w in data["wrappers"] if WHEEL in w["wheels"]).update(facts))
+
+
 def _wheel(member: str, old: str, new: str) -> Callable[[Path], None]:
     return lambda site: _rewrite(site, member, old, new, record=member != "RECORD")
 
@@ -136,7 +179,7 @@ PAGE = "simple/torch-cu116"
                      id="JSON, not HTML"),
         pytest.param(_replace("simple/torch/index.html", "#sha256=", "#md5="), "simple/torch: ", "has no sha256",
                      id="an upstream link without sha256"),
-        pytest.param(_replace("simple/index.html", ">torch-cpu<", "><"), "simple/index.html", "not the page",
+        pytest.param(_replace("simple/index.html", ">torch-cpu<", "><"), "simple/index.html", "is not what was",
                      id="an edited root page"),
         pytest.param(_replace("simple/index.json", '{"name":"torch-cpu"},', ""), "simple/index.json", "exactly",
                      id="a project that the root does not list"),
@@ -165,6 +208,36 @@ PAGE = "simple/torch-cu116"
                      f"{PAGE}: torch_cpu", "not what its page", id="a name of another wrapper's wheel"),
         pytest.param(_delete("simple/index.html"), "simple/index.html", "is missing", id="the root page is gone"),
         pytest.param(_delete("simple/index.json"), "simple/index.json", "exactly", id="the root's JSON is gone"),
+        pytest.param(_replace("simple/index.json", '"torch-cpu"', "1"), "simple/index.json", "exactly",
+                     id="a root that lists a number"),
+        pytest.param(_instead("simple/index.html", Path.mkdir), "simple/index.html", "is missing",
+                     id="a folder in the root page's place"),
+        pytest.param(_instead(f"{PAGE}/index.html", Path.mkdir), f"{PAGE}/index.html", "is missing",
+                     id="a folder in a page's place"),
+        pytest.param(_instead(f"files/{WHEEL}", Path.mkdir), WHEEL, "is missing", id="a folder in a wheel's place"),
+        pytest.param(_instead("static/people.js", _dangling), "static/people.js", "is not what was built",
+                     id="a link to nothing in a page's place"),
+        pytest.param(lambda site: _dangling(site / "files" / "x"), "files/x", "no part of", id="a link to nothing"),
+        pytest.param(_wheel("RECORD", "sha256=", "a" * 200_000), WHEEL, "is not a wheel", id="a field without end"),
+        pytest.param(_wheel("METADATA", PIN, PIN.replace("==1.13.1+cu116", "===cu+116")), WHEEL, "===",
+                     id="what is no version"),
+        pytest.param(_wheel("METADATA", PIN, PIN.replace("sys_platform ==", "sys_platform ~=")), WHEEL, "has no value",
+                     id="a marker without value"),
+        pytest.param(_manifest(lambda data: data["wheels"][WHEEL].update(sha256="0" * 64)), WHEEL, "is not what was",
+                     id="the manifest has another hash of a wheel"),
+        pytest.param(_manifest(lambda data: data["wheels"][WHEEL].update(metadata_sha256="0" * 64)),
+                     f"{WHEEL}.metadata", "is not what was built", id="the manifest has another hash of a METADATA"),
+        pytest.param(_manifest(lambda data: data["wheels"][WHEEL].update(size=1)), WHEEL, "is not as large",
+                     id="the manifest has another size"),
+        pytest.param(_says(wheels=[]), f"metawheel.json: {WHEEL}", "one of a wrapper", id="a wheel of no wrapper"),
+        pytest.param(_says(requires=["evil==1"]), "torch-cu116==1.13.1", "its requires is not that of",
+                     id="the manifest has other lines"),
+        pytest.param(_says(requires_python=">=2"), "torch-cu116==1.13.1", "its requires_python is not that of",
+                     id="the manifest has another Requires-Python"),
+        pytest.param(_says(version="1.13.2"), "torch-cu116==1.13.2", "its version is not that of",
+                     id="the manifest has another version"),
+        pytest.param(_says(yanked="broken"), f"{PAGE}: {WHEEL}", "otherwise than the manifest says",
+                     id="a yank that no page shows"),
     ],
 )  # fmt: skip
 def test_a_broken_promise_is_named_and_check_exits_1(
@@ -179,6 +252,17 @@ def test_a_broken_promise_is_named_and_check_exits_1(
     report = json.loads(CliRunner().invoke(app, ["check", str(site), "--json"]).output)
     assert report["ok"] is False
     assert len(report["findings"]) == len(findings)
+
+
+def test_whatever_byte_of_a_wheel_is_damaged_it_is_looked_into_or_is_no_wheel(site: Path) -> None:
+    path = site / "files" / WHEEL
+    good = path.read_bytes()
+    found: list[Finding] = []
+    for at in range(len(good)):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :])
+        _check_wheel(path, found)
+    assert any("is not a wheel" in finding.what for finding in found)
+    assert all(finding.where.startswith(f"files/{WHEEL}") and finding.what[-1] != " " for finding in found)
 
 
 @pytest.mark.parametrize(
@@ -217,6 +301,12 @@ def test_good_lines_are_not_found_fault_with(lines: list[str]) -> None:
 
 def test_a_hole_below_the_only_pin_is_found() -> None:
     assert list(check_lines(['torch==1+cpu ; sys_platform == "linux"'])) != []
+
+
+def test_a_line_of_the_direct_flavour_is_for_its_own_platform() -> None:
+    lines = ['plugin==1 ; sys_platform == "linux"', "torch @ https://files.invalid/torch.whl#sha256=00"]
+    assert list(check_lines(lines)) != []
+    assert list(check_lines(lines, is_direct=True)) == []
 
 
 def test_an_address_without_sha256_is_found() -> None:

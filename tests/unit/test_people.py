@@ -284,6 +284,15 @@ def test_the_newest_version_that_a_page_names_is_not_a_yanked_one(small: tuple[t
     assert page.newest == cu116
 
 
+def test_a_yanked_version_covers_nothing_on_the_map_of_all_versions(small: tuple[tuple[Family, ...], Plan]) -> None:
+    families, plan = small
+    cu116 = next(wrapper for wrapper in plan.wrappers if wrapper.name == "torch-cu116")
+    newer = dataclasses.replace(cu116, version="1.13.1.post1", yanked="broken")
+    (groups,) = group(families, dataclasses.replace(plan, wrappers=(*plan.wrappers, newer)))
+    page = next(page for page in groups.pages if page.name == "torch-cu116")
+    assert {cell.newest for _, row in page.reach for cell in row if cell is not None} == {"1.13.1"}
+
+
 def test_without_javascript_the_front_page_has_every_wrapper_and_every_client(
     plan: Plan, read: dict[str, BeautifulSoup]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -293,3 +294,41 @@ def test_pip_gets_the_relabelled_wheel_from_a_site_that_hosts_it(
         envs.run("pip", [*arguments, "--platform", system, "--index-url", server.simple], cwd=tmp_path)
     assert (tmp_path / LABELLED[name]).read_bytes() == (tmp_path / "served/wheels" / LABELLED[name]).read_bytes()
     assert server.log.count("metadata") == 2
+
+
+@pytest.mark.parametrize("url", ["wheels", "ftp://wheels.example.org/", ""])
+def test_an_address_that_no_page_could_link_to_is_refused_before_a_byte_is_fetched(here: Here, url: str) -> None:
+    before = here.files()
+
+    ran = here.relabel(url=url)
+
+    assert ran.code == 2
+    assert "--url" in ran.err
+    assert (here.files(), here.made()) == (before, {})
+
+
+def test_a_sites_folder_is_refused_for_the_next_build_would_empty_it(here: Here) -> None:
+    build_site(here.packages, here.out)
+    before = here.files()
+
+    for out in (here.out, here.out / "wheels"):
+        ran = replace(here, out=out).relabel()
+        assert (ran.code, here.files()) == (2, before)
+        assert "is in a site" in ran.err
+
+
+def test_the_folder_and_its_wheels_are_readable_for_a_web_server_whatever_the_umask(here: Here) -> None:
+    before = os.umask(0o077)
+    try:
+        assert here.relabel().code == 0
+    finally:
+        os.umask(before)
+    assert here.out.stat().st_mode & 0o777 == 0o755
+    assert {path.stat().st_mode & 0o777 for path in here.out.iterdir()} == {0o644}
+
+
+def test_a_wheel_that_cannot_be_written_is_named_and_no_part_of_it_stays(here: Here) -> None:
+    (here.out / LABELLED[AARCH64]).mkdir(parents=True)
+    ran = here.relabel()
+    assert (ran.code, f"{LABELLED[AARCH64]}: cannot be written: Is a directory" in ran.err) == (8, True)
+    assert not list(here.out.glob(".*"))

@@ -205,6 +205,14 @@ def _a_bit_flipped(members: dict[str, bytes]) -> bytes:
     return bytes(content)
 
 
+def _metadata_that_cannot_be_unpacked(members: dict[str, bytes]) -> bytes:
+    whole = zipped({**members, f"{STEM}.dist-info/RECORD": record_of(members)})
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        item = archive.getinfo(f"{STEM}.dist-info/METADATA")
+    start = item.header_offset + 30 + len(item.filename)
+    return whole[:start] + b"\xff" + whole[start + 1 :]
+
+
 REFUSED: dict[str, tuple[Damage, str]] = {
     "a wrong RECORD": (_wrong_record, "does not match its RECORD"),
     "a RECORD that lacks a file": (_record_lacks_a_file, "does not match its RECORD"),
@@ -215,6 +223,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "cut off": (_cut_off, "is not a wheel that can be relabelled"),
     "empty": (lambda members: b"", "is not a wheel that can be relabelled"),
     "a page instead of a wheel": (lambda members: b"<html>sorry</html>", "is not a wheel that can be relabelled"),
+    "METADATA that cannot be unpacked": (_metadata_that_cannot_be_unpacked, "is not a wheel that can be relabelled"),
     "a flipped bit": (_a_bit_flipped, "RECORD|relabelled"),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +17,14 @@ from packaging.utils import parse_wheel_filename
 from pypi_simple import ProjectPage
 from simple_repository import parser as simple_repository
 
+from metawheel import inputs
 from metawheel.cli.build import incomplete
 from metawheel.errors import UpstreamAlarm
 from metawheel.family import load_families
 from metawheel.inputs import Options, make_plan
 from metawheel.ledger import load
 from metawheel.model import UpstreamFile
-from metawheel.upstream.mirrors import Mirror
+from metawheel.upstream.mirrors import Mirror, mirrored
 from tests.fakes.ledgers import (
     JAXLIB,
     TORCH,
@@ -237,7 +239,7 @@ def test_without_pypi_the_pages_that_stay_incomplete_are_named_and_what_it_costs
     write_family(packages / "jaxlib", MIXED, [LABELLED, *jaxlib_files("0.4.4"), *jaxlib_files()])
     empty = pypi_folder(tmp_path / "empty", [])
     built = build_site(packages, site, pypi=empty)
-    assert built.incomplete == ("jaxlib",)
+    assert built.incomplete == ("jax-cuda12-pjrt", "jax-cuda12-plugin", "jaxlib")
     assert "jaxlib" in incomplete(built)
     assert "uv looks no further than the first index" in incomplete(built)
     assert _names(site, "jaxlib") == {LABELLED.filename}
@@ -246,6 +248,7 @@ def test_without_pypi_the_pages_that_stay_incomplete_are_named_and_what_it_costs
     again = build_site(packages, site, pypi=full)
     assert again.incomplete == ()
     assert again.built == 0
+    assert (site / "simple" / "jax-cuda12-plugin").is_dir()
     assert {file.filename for file in jaxlib_files() if file.project == "jaxlib"} < _names(site, "jaxlib")
 
 
@@ -282,6 +285,26 @@ def test_a_mirror_rewrites_the_targets_of_upstream_links(tmp_path: Path) -> None
     for file in torch_files():
         if file.project == "torch":
             assert found[file.filename] == f"http://mirror.invalid/torch/{(file.url or '').removeprefix(UPSTREAM)}"
+
+
+def test_a_mirror_s_folder_is_the_same_wherever_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    relative = Mirror.parse(f"{UPSTREAM}=100%25 here")
+    assert relative == Mirror.parse(f"{UPSTREAM}={tmp_path / '100%25 here'}")
+    monkeypatch.chdir("/")
+    assert mirrored(f"{UPSTREAM}torch-1%2Bcpu.whl", [relative]) == (tmp_path / "100%25 here/torch-1+cpu.whl").as_uri()
+
+
+def test_what_an_installer_compiled_makes_no_other_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "metawheel"
+    shutil.copytree(Path(inputs.__file__).parent, program, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(inputs, "__file__", str(program / "inputs.py"))
+    before = inputs.digest([], Options())
+    (program / "templates" / "__pycache__").mkdir()
+    (program / "templates" / "__pycache__" / "hatch_build.cpython-312.pyc").write_bytes(b"compiled at noon")
+    assert inputs.digest([], Options()) == before
+    (program / "templates" / "people" / "people.js").write_text("", encoding="utf-8")
+    assert inputs.digest([], Options()) != before
 
 
 HOSTILE = """<script>alert("1")</script>&'</a>"""

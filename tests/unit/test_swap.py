@@ -183,6 +183,35 @@ def test_a_site_that_is_a_symbolic_link_stays_one(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"real", "site"}
 
 
+@pytest.mark.parametrize("below", [".", "files"])
+def test_the_folder_that_one_is_in_is_not_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str
+) -> None:
+    _lay(tmp_path / "site", 1)
+    monkeypatch.chdir(tmp_path / "site" / below)
+    with pytest.raises(OutputError, match="you are in it"):
+        _lay(tmp_path / "site", 2)
+    assert _state(tmp_path / "site") == 1
+
+
+def test_who_is_nowhere_is_in_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    _lay(tmp_path / "site", 1)
+    assert _state(tmp_path / "site") == 1
+
+
+def test_a_site_is_readable_for_a_web_server_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        _lay(tmp_path / "www" / "wheels" / "site", 1)
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "www", *(tmp_path / "www").rglob("*"))}
+    assert modes == {0o755, 0o644}
+
+
 def test_two_runs_do_not_write_one_folder_at_a_time(tmp_path: Path) -> None:
     _lay(tmp_path / "site", 1)
     with staged(tmp_path / "site"), pytest.raises(OutputError, match="another metawheel is writing it"):
@@ -193,7 +222,7 @@ def test_two_runs_do_not_write_one_folder_at_a_time(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_is_an_output_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("METAWHEEL_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(OutputError):
+    with pytest.raises(OutputError, match="name another folder in METAWHEEL_CACHE"):
         _lay(tmp_path / "site", 1)
 
 

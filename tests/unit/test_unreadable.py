@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import NoneType
 
 import pytest
 
@@ -16,7 +19,7 @@ from metawheel.relabel import relabel
 from metawheel.released import RELEASED_FILE
 from metawheel.site import MANIFEST, Manifest
 from metawheel.upstream.http import Fetcher
-from tests.fakes.ledgers import TORCH, write_family
+from tests.fakes.ledgers import TORCH, build_site, torch_files, write_family
 
 
 def _released(folder: Path) -> object:
@@ -47,6 +50,34 @@ def test_a_folder_in_a_files_place_or_a_file_in_a_folders_is_named_with_the_reas
     with pytest.raises(kind, match=r"cannot be (read|written): (Is a directory|File exists)") as caught:
         read(tmp_path)
     assert str(caught.value).startswith(f"{tmp_path / name}: ")
+
+
+def _spoilt(value: object, *, optional: bool = False) -> Iterator[object]:
+    """A value of a manifest with another type somewhere in it, once for each place and type."""
+    right = (str, NoneType) if optional else type(value)
+    kinds: tuple[object, ...] = (None, [], {}, "x", 1)
+    yield from (other for other in kinds if not isinstance(other, right))
+    if isinstance(value, dict):
+        for key, item in value.items():
+            for other in _spoilt(item, optional=key in ("view", "reissued", "yanked")):
+                yield {**value, key: other}
+    if isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from ([*value[:at], other, *value[at + 1 :]] for other in _spoilt(item))
+
+
+def test_a_manifest_with_a_value_of_another_type_or_without_a_key_is_refused(tmp_path: Path) -> None:
+    write_family(tmp_path / "packages" / "torch", TORCH, torch_files())
+    build_site(tmp_path / "packages", tmp_path / "site")
+    good = json.loads((tmp_path / "site" / MANIFEST).read_bytes())
+    lacking = ({name: value for name, value in good.items() if name != key} for key in good)
+    read = []
+    for data in (*_spoilt(good), *lacking):
+        with suppress(OutputError):
+            Manifest.parse(json.dumps(data).encode(), "here", "do something")
+            read.append(data)
+    assert read == []
+    assert Manifest.parse(json.dumps(good).encode(), "here", "do something") == Manifest.load(tmp_path / "site")
 
 
 def test_a_file_that_was_half_written_when_the_disk_was_full_is_as_it_was(

@@ -90,7 +90,7 @@ def test_same_inputs_give_the_same_bytes(
     monkeypatch.chdir(tmp_path)
     mask = os.umask(0o077)
     try:
-        second = _build(small[::-1], tmp_path / "another folder" / "below", workers)
+        second = _build(small[::-1], Path("another [1] folder") / "below", workers)
     finally:
         os.umask(mask)
     assert dict(os.environ) == before
@@ -256,6 +256,15 @@ def test_nothing_of_a_build_lies_in_the_system_s_temporary_folder(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     assert _build(small[:1], tmp_path / "built", workers)
     assert tempfile.tempdir == str(tmp_path / "missing")
+
+
+def test_wheels_are_built_though_the_folder_that_one_is_in_has_gone(
+    small: tuple[Wrapper, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert _build(small[:1], tmp_path / "built")
 
 
 def test_only_the_wheels_that_are_wanted_are_made(headlines: list[Wrapper], built: Path, tmp_path: Path) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 # What taking JSON apart raises that others wrote: other syntax, other types, nested too deep.
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+def masked(text: str) -> str:
+    """Text without the user and password of any URL in it: it may end in a public log."""
+    return re.sub(r"(?<=://)[^/\s\"']*@", "***@", text)
 
 
 class MetawheelError(Exception):
@@ -35,7 +41,7 @@ class SourceError(MetawheelError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.url}: {self.reason}"
+        return masked(f"{self.url}: {self.reason}")
 
 
 class Unreachable(SourceError):

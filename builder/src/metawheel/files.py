@@ -37,7 +37,8 @@ def alone(path: Path, *, patience: float = 0) -> Iterator[None]:
     except Timeout:
         raise OutputError(f"{path}: another metawheel is writing it; try again when that has ended") from None
     except OSError as error:
-        raise OutputError(f"{locks}: the cache cannot be written: {error.strerror}") from error
+        advice = "name another folder in METAWHEEL_CACHE"
+        raise OutputError(f"{locks}: the cache cannot be written: {error.strerror}; {advice}") from error
     try:
         yield
     finally:
@@ -73,8 +74,14 @@ def _leftovers(path: Path) -> list[Path]:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file's content; of no content where there is no such file. Raises OSError."""
-    return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
+    """The sha256 of a file's content; of no content where there is no such file. Raises OutputError."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return hashlib.sha256().hexdigest()
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def has_content(path: str | Path, sha256: str) -> bool:
@@ -84,6 +91,20 @@ def has_content(path: str | Path, sha256: str) -> bool:
             return hashlib.sha256(file.read()).hexdigest() == sha256
     except OSError:
         return False
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing; everyone may read them, whatever the umask.
+
+    Raises OutputError.
+    """
+    try:
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for place in missing:
+            place.chmod(0o755)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from error
 
 
 def write_new(path: str | Path, content: bytes) -> None:

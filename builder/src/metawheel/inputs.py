@@ -59,7 +59,8 @@ def digest(families: Iterable[Family], options: Options) -> str:
     # What makes a site lies in these.
     parts = [here.glob("*.py"), (here / "people").glob("*.py"), (here / "templates").rglob("*")]
     for path in sorted([*(path for part in parts for path in part), here / "upstream" / "mirrors.py"]):
-        program.update(path.read_bytes() if path.is_file() else b"")
+        # What an installer compiled has the time of that in it.
+        program.update(path.read_bytes() if path.is_file() and path.suffix != ".pyc" else b"")
     facts = [program.hexdigest(), hatchling_version, options.flavour, str(options.allow_unhashed), options.url]
     facts += [f"{mirror.origin}={mirror.target}" for mirror in options.mirrors]
     found.update(json.dumps(facts).encode())

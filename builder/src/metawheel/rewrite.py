@@ -7,7 +7,6 @@ are compressed, so the same wheel gives the same bytes everywhere.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import zipfile
 from dataclasses import dataclass
@@ -17,9 +16,10 @@ from typing import BinaryIO
 from installer.exceptions import InstallerError
 from installer.sources import WheelFile
 
-from metawheel.errors import RelabelError
+from metawheel.errors import OutputError, RelabelError
+from metawheel.files import sha256_of
 from metawheel.model import wheel_name
-from metawheel.wheelcopy import copy_wheel
+from metawheel.wheelcopy import DAMAGED, copy_wheel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,13 @@ def relabel_wheel(source: Path, filename: str, label: str, folder: Path) -> Rela
             metadata = _rewrite(raw, out, filename, label)
         verify(source, filename)
         verify(part, target.name)
-        with part.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = sha256_of(part)
+        part.chmod(0o644)  # for a web server, whatever the umask
         os.replace(part, target)
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+    except DAMAGED as error:
         raise RelabelError(f"{filename}: is not a wheel that can be relabelled: {error}") from error
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written: {error.strerror}") from error
     finally:
         part.unlink(missing_ok=True)
     return Relabelled(path=target, sha256=digest, size=target.stat().st_size, metadata=metadata)

@@ -15,16 +15,37 @@ from metawheel.errors import MALFORMED, OutputError, UpstreamAlarm
 from metawheel.model import Artifact, Statement, UpstreamFile, Wrapper
 from metawheel.render import Link, project_pages, root_pages
 from metawheel.swap import Stage
-from metawheel.upstream.mirrors import Mirror, mirrored
+from metawheel.upstream.mirrors import Mirror, mirrored, without_user
 
 MANIFEST = "metawheel.json"
 FILES = "files"  # the folder of the wheels and their METADATA
 FORMAT = 2
 
 
+def _items(value: Any) -> list[Any]:
+    """A list out of JSON; raises TypeError where it is none."""
+    if not isinstance(value, list):
+        raise TypeError("not a list")
+    return value
+
+
+def _texts(value: Any) -> list[str]:
+    """A list of texts out of JSON; raises TypeError where it is none."""
+    if not all(isinstance(text, str) for text in _items(value)):
+        raise TypeError("not texts")
+    return _items(value)
+
+
 def _fields(value: Any) -> dict[str, Any]:
     """A dataclass as JSON has it."""
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def _artifact(facts: dict[str, Any]) -> Artifact:
+    _texts([text for key, text in facts.items() if key != "size"])
+    if not isinstance(facts["size"], int):
+        raise TypeError("not a number of bytes")
+    return Artifact(**facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +62,12 @@ class SiteWrapper(Statement):
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> SiteWrapper:
-        extras = tuple((extra, tuple(lines)) for extra, lines in facts.pop("extras"))
-        requires, wheels = (tuple(facts.pop(key)) for key in ("requires", "wheels"))
+        """Read what `of` wrote; raises what MALFORMED lists where others did."""
+        extras = tuple((extra, tuple(_texts(lines))) for extra, lines in _items(facts.pop("extras")))
+        requires, wheels = (tuple(_texts(facts.pop(key))) for key in ("requires", "wheels"))
+        optional = ("view", "reissued", "yanked")
+        _texts([text for key, text in facts.items() if text is not None or key not in optional])
+        _texts([extra for extra, _ in extras])
         return cls(extras=extras, requires=requires, wheels=wheels, **facts)
 
 
@@ -57,7 +82,7 @@ class Manifest:
     projects: Mapping[str, str] = field(default_factory=dict)  # wheel → sha256 of the project it was built from
     pages: Mapping[str, str] = field(default_factory=dict)  # path → sha256
     hosted: Mapping[str, str] = field(default_factory=dict)  # PyPI-hosted file → URL
-    incomplete: Sequence[str] = ()  # projects whose page lacks files that PyPI hosts
+    incomplete: Sequence[str] = ()  # projects of which files that PyPI hosts are on no page
 
     def dump(self) -> bytes:
         return json.dumps({"site": FORMAT, **_fields(self)}, default=_fields, sort_keys=True).encode() + b"\n"
@@ -71,9 +96,22 @@ class Manifest:
         except (FileNotFoundError, NotADirectoryError):
             if (site.is_dir() and not any(site.iterdir())) or not os.path.lexists(site):
                 return None
-            raise OutputError(f"{site}: is not a site of metawheel, and is not overwritten; name another") from None
+            raise OutputError(f"{site}: is there, but is not a site of metawheel; name another") from None
         except OSError as error:
             raise OutputError(f"{path}: cannot be read: {error.strerror}") from error
+
+    @classmethod
+    def of(cls, site: Path) -> Manifest:
+        """The manifest of a site that has to be there; raises OutputError."""
+        if (found := cls.load(site)) is None:
+            raise OutputError(f"{site}: is not a site of metawheel; `metawheel build -o {site}` makes one")
+        return found
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The sha256 of every file of the site, the manifest apart, by path."""
+        wheels = {f"{FILES}/{name}": item.sha256 for name, item in self.wheels.items()}
+        return {**self.pages, **wheels, **{f"{FILES}/{n}.metadata": w.metadata_sha256 for n, w in self.wheels.items()}}
 
     @classmethod
     def parse(cls, content: bytes, where: str, advice: str) -> Manifest:
@@ -82,8 +120,11 @@ class Manifest:
             data: dict[str, Any] = json.loads(content)
             if data.pop("site") != FORMAT:
                 raise OutputError(f"{where}: was written by another version of metawheel; {advice}")
-            data["wrappers"] = [SiteWrapper.from_json(facts) for facts in data["wrappers"]]
-            data["wheels"] = {name: Artifact(**facts) for name, facts in data["wheels"].items()}
+            data["wrappers"] = [SiteWrapper.from_json(facts) for facts in _items(data["wrappers"])]
+            data["wheels"] = {name: _artifact(facts) for name, facts in data["wheels"].items()}
+            for key in ("ledgers", "projects", "pages", "hosted"):
+                _texts(list(data[key].values()))
+            _texts([data["inputs"], *_texts(data["incomplete"])])
             return cls(**data)
         except MALFORMED:
             raise OutputError(f"{where}: cannot be read; {advice}") from None
@@ -111,7 +152,7 @@ class HostedFiles:
 def site_pages(
     wrappers: Iterable[Wrapper], wheels: Mapping[str, Artifact], hosted: HostedFiles, mirrors: Sequence[Mirror] = ()
 ) -> tuple[dict[str, bytes], list[str]]:
-    """Every page of a site by its path, and the projects whose pages stay incomplete. Pure."""
+    """Every page of a site by its path, and the projects of which files are on none. Pure."""
     wrappers = tuple(wrappers)
     views: dict[str, list[Wrapper]] = defaultdict(list)
     for wrapper in wrappers:
@@ -133,7 +174,7 @@ def site_pages(
             links[wrapper.name] += [_wrapper_link(wrapper, wheels[name], up) for name in wrapper.wheels]
         for project, files in _upstream_files(members).items():
             found = [linked(file) for file in files if file.filename not in hosted.missing]
-            if len(found) < len(files) and found:
+            if len(found) < len(files):
                 incomplete.add(project)
             # A page without any file is left out: a client then asks its next index, PyPI.
             if found:
@@ -174,7 +215,7 @@ def _upstream_link(file: UpstreamFile, hosted: HostedFiles, mirrors: Sequence[Mi
     url = file.url if file.url is not None else hosted.urls[file.filename]
     return Link(
         filename=file.filename,
-        url=mirrored(url, mirrors),
+        url=without_user(mirrored(url, mirrors)),
         sha256=file.sha256,
         size=file.size,
         requires_python=file.requires_python,

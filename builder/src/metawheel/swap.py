@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from metawheel.errors import OutputError
-from metawheel.files import alone, has_content, write_new
+from metawheel.files import alone, has_content, make_folder, write_new
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2  # linux/fs.h
@@ -72,9 +72,11 @@ def staged(folder: Path) -> Iterator[Stage]:
     disk says no, or another run is at work on the folder.
     """
     folder = Path(os.path.realpath(folder))
+    if _is_inside(folder):
+        raise OutputError(f"{folder}: you are in it, and it would be replaced; go elsewhere first")
     with alone(folder):
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(folder.parent)
             _clear(folder)
             place = Path(tempfile.mkdtemp(prefix=f".{folder.name}.new-", dir=folder.parent))
         except OSError as error:
@@ -90,6 +92,14 @@ def staged(folder: Path) -> Iterator[Stage]:
             raise OutputError(f"{folder}: cannot be written: {error.strerror} ({error.filename})") from error
         finally:
             shutil.rmtree(place, ignore_errors=True)
+
+
+def _is_inside(folder: Path) -> bool:
+    """Whether one is in a folder or below it: it would go away under whoever is there."""
+    try:
+        return Path.cwd().is_relative_to(folder)
+    except FileNotFoundError:  # what one was in has gone already
+        return False
 
 
 def tidy(folder: Path) -> None:

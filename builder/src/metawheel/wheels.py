@@ -61,6 +61,7 @@ def build_wheels(
 
     Their projects are laid down in the folder `work`. Raises BuildError, which names the wrapper.
     """
+    work = work.absolute()  # hatchling works in a folder of its own
     if workers is None and len(jobs) < FEW:
         results: Generator[list[Artifact]] = (_build(job, str(folder), str(work)) for job in jobs)
     else:
@@ -118,8 +119,8 @@ def _build(job: Job, folder: str, work: str) -> list[Artifact]:
     write_project(job.tree, place)
     messages = io.StringIO()
     try:
-        with contextlib.redirect_stdout(messages), _environment(work):
-            built = Path(_hatchling(str(place), str(place)))
+        with contextlib.redirect_stdout(messages), _environment(work), _inside(place):
+            built = place / _hatchling(".", ".")
     except (Exception, SystemExit) as error:  # noqa: BLE001  a foreign tool's failure, whatever its kind, is this wrapper's failure
         raise BuildError(f"{job.key}: hatchling could not build {first}: {error}") from None
     if built.name != first:
@@ -148,6 +149,20 @@ def _environment(work: str) -> Iterator[None]:
         tempfile.tempdir = folder
         del os.environ["SOURCE_DATE_EPOCH"]
         os.environ.update({name: value for name, value in before.items() if value is not None})
+
+
+@contextlib.contextmanager
+def _inside(place: Path) -> Iterator[None]:
+    """Work in a folder: hatchling looks for the licence with a glob, in which the [ of a folder above is no letter."""
+    try:
+        before = Path.cwd()
+    except FileNotFoundError:  # it has gone; nobody can go back to it
+        before = place
+    os.chdir(place)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _hatchling(project: str, folder: str) -> str:

@@ -87,9 +87,9 @@ def build_text(built: Built, site: Path) -> str:
 
 def incomplete(built: Built) -> str:
     return (
-        f"{built.pypi_error}, so these pages lack the files that it hosts: "
-        f"{', '.join(built.incomplete)}. uv looks no further than the first index that has a page, so it does not "
-        "find them; build again when PyPI can be reached"
+        f"{built.pypi_error}, so the files that it hosts are on no page here: those of "
+        f"{', '.join(built.incomplete)}. uv looks no further than the first index that has a page of a "
+        "project, so it may not find them; build again when PyPI can be reached"
     )
 
 

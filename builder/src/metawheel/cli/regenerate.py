@@ -76,6 +76,7 @@ def regenerate(
     from metawheel.sync import today
 
     target = Target(
+        site=output,
         repository_url=repository_url,
         repository=repository,
         config_file=config_file,
@@ -104,7 +105,7 @@ def regenerate(
     sent: Sent | None = None
     if target.is_named and not found.findings:
         try:
-            sent = send(output, target, families, quiet=True)
+            sent = send(target, families, quiet=True)
         except PublishError as error:
             sent = Sent(text="", data={"error": str(error)}, error=error)
     if as_json:

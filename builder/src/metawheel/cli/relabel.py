@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from metawheel.cli.common import Json, Mirrors, Packages, download_bars, families_of, fetcher_of, print_result
+from metawheel.cli.common import Json, Mirrors, Packages, download_bars, families_of, fetcher_of, print_result, url_of
 
 if TYPE_CHECKING:
     from metawheel.model import UpstreamFile
@@ -29,11 +30,17 @@ def relabel(
     """Give plain builds a local version label, for a site that hosts files itself."""
     from metawheel.relabel import find_plain
     from metawheel.relabel import relabel as relabel_all
+    from metawheel.site import MANIFEST
     from metawheel.sync import today, update_headlines
 
+    if not (address := url_of(url)):
+        raise typer.BadParameter("say where the folder will be served", param_hint="--url")
+    place = Path(os.path.realpath(output))
+    if any((folder / MANIFEST).exists() for folder in (place, *place.parents)):
+        raise typer.BadParameter(f"{output} is in a site; a build removes what it did not make", param_hint="--output")
     found = find_plain(families_of(packages, None), builds, system or ())
     with download_bars() as on_bytes:
-        made = relabel_all(found, output, url, fetcher_of(mirror), today(), on_bytes)
+        made = relabel_all(found, output, address, fetcher_of(mirror), today(), on_bytes)
     update_headlines(families_of(packages, None))
     print_result(relabel_json(made) if as_json else relabel_text(made, output))
 

@@ -73,9 +73,9 @@ class Page:
 
     @property
     def reach(self) -> list[tuple[Platform, list[Reach | None]]]:
-        """The map of all versions: a row for each platform, a column for each interpreter."""
+        """The map of all versions that are not yanked: a row for each platform, a column for each interpreter."""
         found: dict[tuple[Platform, str], Reach] = {}
-        for wrapper in reversed(self.versions):
+        for wrapper in (one for one in reversed(self.versions) if one.yanked is None):
             covered = self.maps[wrapper.version]
             for platform, builds in covered.rows:
                 for python, build in zip(covered.interpreters, builds, strict=True):

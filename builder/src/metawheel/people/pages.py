@@ -30,7 +30,7 @@ from metawheel.people.setups import (
 )
 from metawheel.plan import Plan
 from metawheel.site import HostedFiles
-from metawheel.upstream.mirrors import Mirror, mirrored
+from metawheel.upstream.mirrors import Mirror, mirrored, without_user
 
 FRONT, MATRIX, DATA = "index.html", "matrix.html", "static/people.json"
 STATIC = ("people.css", "people.js", "icon.svg")
@@ -163,7 +163,7 @@ def _render(environment: Environment, template: str, **values: Any) -> bytes:
 def _link(file: UpstreamFile, *, hosted: HostedFiles, mirrors: Sequence[Mirror]) -> str | None:
     """Where a file is; None where that is not known, or no address of the web."""
     url = file.url if file.url is not None else hosted.urls.get(file.filename)
-    url = None if url is None else mirrored(url, mirrors)
+    url = None if url is None else without_user(mirrored(url, mirrors))
     return url if url is not None and urlsplit(url).scheme in ("http", "https") else None
 
 

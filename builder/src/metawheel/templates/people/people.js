@@ -172,6 +172,7 @@
     remember();
   });
   addEventListener("hashchange", () => {
+    if (document.getElementById(location.hash.slice(1))) return; // a place on this page, such as the skip link's
     restore();
     update();
   });
