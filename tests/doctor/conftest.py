@@ -10,5 +10,5 @@ import pytest
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("UV_TORCH_BACKEND", "VIRTUAL_ENV"):
+    for name in ("CONDA_PREFIX", "UV_TORCH_BACKEND", "VIRTUAL_ENV"):
         monkeypatch.delenv(name, raising=False)

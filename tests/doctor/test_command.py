@@ -172,3 +172,20 @@ def test_every_code_is_explained_in_the_documentation() -> None:
 
     rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| MW")]
     assert rows == list(CODES)
+
+
+def test_a_split_that_forgets_windows_is_reported_although_the_rest_of_it_holds_there(tmp_path: Path) -> None:
+    lines = ["torch==2.9.1+cu128 ; platform_machine == 'x86_64'", "torch==2.9.1 ; platform_machine != 'x86_64'"]
+    (tmp_path / "requirements.txt").write_text("\n".join(lines), encoding="utf-8")
+
+    _, found = as_json(str(tmp_path))
+
+    assert [item["line"] for item in found["findings"] if item["code"] == "MW209"] == [1]
+
+
+def test_a_marker_that_is_not_rewritten_is_reported_without_a_fix(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text('torch ; platform_machine in "x86_64 aarch64"\n', encoding="utf-8")
+
+    _, found = as_json(str(tmp_path))
+
+    assert [item["fix"]["paste"] for item in found["findings"] if item["code"] == "MW209"] == [""]

@@ -11,6 +11,7 @@ from metawheel.doctor import Options, examine
 from metawheel.doctor.installed import environment_of, read_environment
 from metawheel.doctor.known import Backend
 from metawheel.doctor.model import ProjectError
+from metawheel.errors import UnknownName
 from tests.doctor.test_command import as_json
 
 
@@ -132,3 +133,32 @@ def test_of_a_project_found_twice_the_first_counts() -> None:
 
     assert [str(item.version) for item in found.packages] == ["2.6.0"]
     assert str(found.target) == "linux-x86_64 py3.11.4"
+
+
+def test_an_interpreter_may_be_named_from_the_folder_that_one_is_in(tmp_path: Path) -> None:
+    (tmp_path / "app" / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / "app" / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / "app" / "requirements.txt").write_text("torch==2.9.1\n", encoding="utf-8")
+
+    for arguments in (["--env"], ["--python", "app/.venv/bin/python"], ["--python", "app/.venv"]):
+        _, found = as_json("app", *arguments)
+        assert len(found["targets"]) == 4  # the usual three, and the environment's
+
+
+def test_without_an_environment_the_first_python_of_the_path_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "python3").symlink_to("/bin/false")
+
+    with pytest.raises(ProjectError, match="python3: could not tell what is installed"):
+        as_json(".", "--env")
+
+
+@pytest.mark.parametrize("named", ["no-such-python", "empty"])
+def test_what_is_no_interpreter_is_named(tmp_path: Path, named: str) -> None:
+    (tmp_path / "empty").mkdir()
+
+    with pytest.raises(UnknownName, match=f"--python {named}: no such interpreter"):
+        as_json("--python", named)

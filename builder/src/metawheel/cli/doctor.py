@@ -38,9 +38,10 @@ def doctor(
     ] = None,
     env: Annotated[bool, typer.Option("--env", help="Examine an installed environment too.")] = False,
     python: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="The interpreter of that environment.  [default: the project's .venv, or the active one]",
+            metavar="PATH",
+            help="That environment, or its interpreter.  [default: the project's .venv, or the active one]",
             show_default=False,
         ),
     ] = None,
@@ -94,16 +95,12 @@ def doctor(
     raise typer.Exit(1 if report.findings else 0)
 
 
-def _interpreter(project: Path, python: Path | None) -> Path:
-    """The interpreter that is named, or the project's, or the active one."""
-    if python is not None:
-        return python
-    folders = [project / ".venv", *(Path(found) for name in ("VIRTUAL_ENV",) if (found := os.environ.get(name)))]
-    for folder in folders:
-        for place in ("bin/python", "Scripts/python.exe"):
-            if (folder / place).exists():
-                return folder / place
-    return Path(shutil.which("python3") or shutil.which("python") or "python3")
+def _interpreter(project: Path, python: str | None) -> Path:
+    """The interpreter that is named, or the project's, or the active one, as an absolute path; raises UnknownName."""
+    from metawheel.detect.interpreter import choose_python, in_folder
+
+    named = python or in_folder(project / ".venv")
+    return Path(choose_python(named, os.environ, shutil.which("python3") or shutil.which("python")))
 
 
 def doctor_text(report: Report, applied: Sequence[Applied], text_of: Callable[[str], str | None]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from packaging.version import Version
 
 from metawheel.doctor.known import index_url
-from metawheel.doctor.model import Declared, Edit, Fix
+from metawheel.doctor.model import Declared, Edit, Fix, Source
 from metawheel.doctor.targets import Target
 
 RELOCK = {
@@ -16,7 +16,7 @@ RELOCK = {
     "pdm": "pdm lock",
     "pipenv": "pipenv lock",
     "pylock": "uv export --format pylock.toml -o pylock.toml",
-    "requirements": "uv pip compile requirements.in --universal --generate-hashes -o requirements.txt",
+    "requirements": "uv pip compile requirements.in --universal --generate-hashes --emit-index-url -o requirements.txt",
 }
 
 
@@ -72,6 +72,16 @@ def mac_fix(item: Declared, version: Version) -> Fix:
         new = paste.replace("\n", "\n    ").removesuffix(",")
         return Fix(paste=paste, edits=(Edit(item.place, f'"{item.text}"', new),), safe=True)
     return Fix(paste=paste)
+
+
+def source_off_mac(source: Source) -> Fix:
+    """A marker on a source of uv, so that macOS gets the plain build."""
+    kind, _, scope = source.scope.partition(":")
+    old = f'index = "{source.index}"'
+    new = f"{old}, marker = \"sys_platform != 'darwin'\""
+    keys = f'{new}, {kind} = "{scope}"' if scope else new
+    edits = (Edit(source.place, old, new),) if source.marker is None else ()
+    return Fix(paste=f"[tool.uv.sources]\n{source.name} = {{ {keys} }}", edits=edits)
 
 
 def index_lines(tool: str, name: str, backend: str) -> str:

@@ -117,7 +117,8 @@ class Case:
     def in_reach(self, index: Index, item: Declared) -> bool:
         """Whether the tool that reads a requirement reads of the index too."""
         if item.tool == "pip":
-            return index.tool == "pip" and self.project.read_together(index.place, item.place)
+            live = index.tool == "pip" and index.dropped is None
+            return live and self.project.read_together(index.place, item.place)
         return index.tool == item.tool if item.tool == "pipenv" else index.tool in {"uv", "poetry", "pdm"}
 
     def wanted(self, view: View) -> tuple[Backend, str] | None:
@@ -192,12 +193,17 @@ class Case:
             return backend_named(reach[0].backend)
         return None
 
+    def source_here(self, view: View, name: str) -> Source | None:
+        """The source that holds for a project in a view."""
+        for source in () if view.by_pip else self.sources(name):
+            if view.target.fits(source.marker) and source.scope in {"", view.selection}:
+                return source
+        return None
+
     def _named_index(self, view: View, item: Locked) -> Index | None:
         """The index that a source names for a project in a view."""
-        for source in () if view.by_pip else self.sources(item.name):
-            if view.target.fits(source.marker) and source.scope in {"", view.selection}:
-                return self.index(source)
-        return None
+        source = self.source_here(view, item.name)
+        return self.index(source) if source is not None else None
 
     def wheel(self, view: View, item: Locked) -> tuple[bool | None, str | None]:
         """Whether there is a wheel (or an sdist) for a view's target, and its name; None: nobody knows."""

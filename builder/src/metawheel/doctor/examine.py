@@ -9,7 +9,6 @@ from pathlib import Path
 
 from metawheel.doctor.case import Case
 from metawheel.doctor.codes import RULES
-from metawheel.doctor.fixes import without_secrets
 from metawheel.doctor.installed import Environment, read_environment
 from metawheel.doctor.known import Backend, watched
 from metawheel.doctor.ledgers import Ledgers, load_ledgers
@@ -25,7 +24,7 @@ from metawheel.doctor.targets import (
     declared_pythons,
     parse_platform,
 )
-from metawheel.errors import UnknownName
+from metawheel.errors import UnknownName, masked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +101,8 @@ def _merged(rule: Rule, faults: Iterable[Fault]) -> list[Finding]:
             title=rule.title,
             severity=rule.severity,
             place=fault.place,
-            message=without_secrets(fault.what),
-            fix=replace(fault.fix, paste=without_secrets(fault.fix.paste)),
+            message=masked(fault.what),
+            fix=replace(fault.fix, paste=masked(fault.fix.paste)),
             targets=tuple(targets[key]),
         )
         for key, fault in first.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
+import stat
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metawheel.doctor.model import Edit, Finding
-from metawheel.errors import OutputError
+from metawheel.errors import OutputError, masked
 from metawheel.files import write_atomic
 
 _TOML = (".toml", "Pipfile")
@@ -45,11 +45,6 @@ def edited(text: str, edits: Iterable[Edit]) -> str | None:
     return "\n".join(lines)
 
 
-def without_secrets(text: str) -> str:
-    """A text without the user names and passwords of the URLs in it: it may end in a public log."""
-    return re.sub(r"(?<=://)[^/\s@\"']+@", "***@", text)
-
-
 def patch(text: str, path: str, edits: Iterable[Edit]) -> str | None:
     """A unified diff without context, to be shown; None where an edit does not fit."""
     new = edited(text, edits)
@@ -57,7 +52,7 @@ def patch(text: str, path: str, edits: Iterable[Edit]) -> str | None:
         return None
     old_lines, new_lines = (content.replace("\r\n", "\n").splitlines() for content in (text, new))
     diff = difflib.unified_diff(old_lines, new_lines, f"a/{path}", f"b/{path}", n=0, lineterm="")
-    return without_secrets("\n".join(diff))
+    return masked("\n".join(diff))
 
 
 def read_raw(folder: Path, path: str) -> str | None:
@@ -85,10 +80,9 @@ def apply(folder: Path, findings: Sequence[Finding]) -> tuple[Applied, ...]:
         if text is None or new is None or new == text or not _parses(path, new):
             continue
         place = Path(os.path.realpath(folder / path))
-        backup = _back_up(place, text.encode())
-        mode = place.stat().st_mode
-        write_atomic(place, new.encode())
-        place.chmod(mode)
+        mode = stat.S_IMODE(place.stat().st_mode)  # it may hold a password
+        backup = _back_up(place, text.encode(), mode)
+        write_atomic(place, new.encode(), mode=mode)
         done.append(Applied(path=path, backup=backup.name, edits=len(fitting)))
     return tuple(done)
 
@@ -112,13 +106,13 @@ def _parses(path: str, text: str) -> bool:
     return True
 
 
-def _back_up(place: Path, content: bytes) -> Path:
+def _back_up(place: Path, content: bytes, mode: int) -> Path:
     """Write a copy beside a file, under the first free name."""
     number = 0
     while True:
         backup = place.with_name(f"{place.name}.bak{number or ''}")
         try:
-            with backup.open("xb") as file:
+            with os.fdopen(os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content)
         except FileExistsError:
             number += 1

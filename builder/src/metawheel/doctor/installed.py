@@ -56,8 +56,8 @@ class Environment:
 
 
 def read_environment(python: Path) -> Environment:
-    """Ask an interpreter what is installed; raises ProjectError."""
-    try:
+    """Ask an interpreter, named by its whole path, what is installed; raises ProjectError."""
+    try:  # in another folder, so that no module here is taken for an installed one
         done = subprocess.run(
             [str(python), "-c", _PROBE], capture_output=True, text=True, timeout=_TIMEOUT, check=False, cwd="/"
         )

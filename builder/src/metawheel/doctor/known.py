@@ -29,6 +29,11 @@ class Backend:
     def accelerated(self) -> bool:
         return self.kind in ACCELERATED
 
+    @property
+    def family(self) -> str:
+        """Its kind, CUDA spelled in one way."""
+        return "cu" if self.kind == "cuda" else self.kind
+
     def __str__(self) -> str:
         return self.name or {"cu": "CUDA", "cuda": "CUDA", "rocm": "ROCm"}.get(self.kind, self.kind)
 
@@ -79,12 +84,14 @@ def plugin_backend(name: NormalizedName) -> Backend | None:
     return backend_named(match[1]) if match else None
 
 
-def plain_backend(name: NormalizedName, version: Version | None, target: Target) -> Backend:
-    """What a plain build from PyPI is on a target."""
+def plain_backend(name: NormalizedName, version: Version | None, target: Target) -> Backend | None:
+    """What a plain build from PyPI is on a target; None where that depends on a version that is not known."""
     for row in known()["plain"]:
         if name in row["projects"] and (row["sys_platform"], row["machine"]) == (target.sys_platform, target.machine):
-            since = row.get("since")
-            if since is None or version is None or version >= Version(since):
+            since = Version(row["projects"][name])
+            if version is None and since > Version("0"):
+                return None
+            if version is None or version >= since:
                 return Backend(row["kind"])
     return Backend("cpu")
 

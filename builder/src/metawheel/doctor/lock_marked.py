@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from metawheel.doctor.lock_text import (
     texts,
     version_of,
 )
-from metawheel.doctor.model import Locked, Place, ProjectError
+from metawheel.doctor.model import Locked, Place, Project, ProjectError
 from metawheel.doctor.targets import Target, parse_platform
 
 Keep = Callable[[NormalizedName], bool]
@@ -32,6 +32,7 @@ class Marked:
 
     package: Locked
     markers: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()  # the extras and groups that ask for it; empty: always installed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +63,15 @@ class MarkedLock:
         return tuple(
             entry.package
             for entry in self.entries
-            if not entry.markers or any(target.fits(marker, extras) for marker in entry.markers)
+            if (not entry.scopes or selection in entry.scopes)
+            and (not entry.markers or any(target.fits(marker, extras) for marker in entry.markers))
         )
+
+
+def _scopes(entry: Mapping[str, Any], asked: Collection[str]) -> tuple[str, ...]:
+    """The selections that bring a package in, where each of its groups is among those that have to be asked for."""
+    named = {f"{kind}:{group}" for group in texts(entry, "groups") for kind in ("extra", "group")} & {*asked}
+    return tuple(sorted(named)) if len(named) == len(texts(entry, "groups")) else ()
 
 
 def unhashed_in(packages: Iterable[Locked]) -> tuple[tuple[str, Place], ...]:
@@ -77,23 +85,26 @@ def unhashed_in(packages: Iterable[Locked]) -> tuple[tuple[str, Place], ...]:
     )
 
 
-def pdm_lock(content: str, path: str, keep: Keep) -> MarkedLock:
+def pdm_lock(content: str, path: str, keep: Keep, project: Project) -> MarkedLock:
     """pdm.lock, for all platforms or with its targets; raises ProjectError."""
+    extras = sorted({item.scope for item in project.declared if item.scope.startswith("extra:")})
     read = read_lock_text(content, path, keep)
+    legacy = table(table(read.data, "metadata"), "files")  # until PDM 2.4 the files stand at the end
     entries = []
     for entry, place in read.packages:
         version = version_of(text(entry, "version"))
+        spelled = f"{text(entry, 'name')} {text(entry, 'version')}"
         local = any(key in entry for key in ("git", "path", "url"))
         package = Locked(
             name=canonicalize_name(text(entry, "name") or ""),
             version=version,
             place=place,
-            files=locked_files(tables(entry, "files")),
+            files=locked_files(tables(entry, "files") or tables(legacy, spelled)),
             source=text(entry, "url"),
             registry=not local,
         )
         marker = text(entry, "marker")
-        entries.append(Marked(package=package, markers=(marker,) if marker else ()))
+        entries.append(Marked(package=package, markers=(marker,) if marker else (), scopes=_scopes(entry, extras)))
     targets = tables(table(read.data, "metadata"), "targets")
     named = [platform for item in targets if (name := text(item, "platform")) and (platform := _pdm_platform(name))]
     pythons = [python for item in targets if (python := text(item, "requires_python"))]
@@ -102,6 +113,7 @@ def pdm_lock(content: str, path: str, keep: Keep) -> MarkedLock:
         kind="pdm",
         entries=tuple(entries),
         unhashed=_unhashed(read, entries, keep),
+        selections=("", *extras),
         only=tuple(dict.fromkeys(named)) if named else None,
         python="||".join(dict.fromkeys(pythons)) or None,
     )
@@ -146,20 +158,24 @@ def pylock(content: str, path: str, keep: Keep) -> MarkedLock:
     )
 
 
-def marked_poetry(read: LockText, entries: Iterable[tuple[Locked, Mapping[str, Any]]], keep: Keep) -> MarkedLock:
+def marked_poetry(
+    read: LockText, entries: Iterable[tuple[Locked, Mapping[str, Any]]], keep: Keep, project: Project
+) -> MarkedLock:
     """poetry.lock of lock version 2.1 or newer."""
+    groups = [f"group:{group}" for group in sorted(project.optional_groups)]
     marked = []
     for package, entry in entries:
         found = entry.get("markers")
         markers = [found] if isinstance(found, str) else list(found.values()) if isinstance(found, dict) else []
-        marked.append(Marked(package=package, markers=tuple(item for item in markers if isinstance(item, str))))
+        held = tuple(item for item in markers if isinstance(item, str))
+        marked.append(Marked(package=package, markers=held, scopes=_scopes(entry, groups)))
     return MarkedLock(
         path=read.path,
         kind="poetry",
         entries=tuple(marked),
         unhashed=_unhashed(read, marked, keep),
         python=text(table(read.data, "metadata"), "python-versions"),
-        selections=("", *(f"extra:{extra}" for extra in sorted(table(read.data, "extras")))),
+        selections=("", *(f"extra:{extra}" for extra in sorted(table(read.data, "extras"))), *groups),
     )
 
 

@@ -13,14 +13,16 @@ from packaging.version import Version
 
 from metawheel.doctor.lock_marked import Keep, marked_poetry, unhashed_in
 from metawheel.doctor.lock_text import locked_files, read_lock_text, table, tables, text, texts, version_of
-from metawheel.doctor.model import Declared, Lock, Locked, Place
+from metawheel.doctor.model import Declared, Lock, Locked, Place, Project
 from metawheel.doctor.targets import Target
 
 
-def poetry_lock(content: str, path: str, keep: Keep, declared: Iterable[Declared]) -> Lock:
+def poetry_lock(content: str, path: str, keep: Keep, project: Project) -> Lock:
     """Read poetry.lock; one of before Poetry 2.0 is judged by what the project declares. Raises ProjectError."""
     read = read_lock_text(content, path, keep)
-    legacy = table(table(read.data, "metadata"), "files")  # before lock version 2.0 the files stand at the end
+    metadata = table(read.data, "metadata")
+    legacy = table(metadata, "files")  # before lock version 2.0 the files stand at the end
+    hashes = table(metadata, "hashes")  # before 1.0 their hashes alone
     entries = []
     for entry, place in read.packages:
         name = text(entry, "name") or ""
@@ -30,19 +32,20 @@ def poetry_lock(content: str, path: str, keep: Keep, declared: Iterable[Declared
             version=version_of(text(entry, "version")),
             place=place,
             files=locked_files(tables(entry, "files") or tables(legacy, name)),
+            hashes=tuple(texts(hashes, name)),
             source=text(source, "url"),
             registry=text(source, "type") not in {"git", "directory"},
         )
         entries.append((package, entry))
-    written = version_of(text(table(read.data, "metadata"), "lock-version")) or Version("1.0")
+    written = version_of(text(metadata, "lock-version")) or Version("1.0")
     if written >= Version("2.1"):
-        return marked_poetry(read, entries, keep)
+        return marked_poetry(read, entries, keep, project)
     kept = unhashed_in(package for package, _ in entries if keep(package.name))
     return WalkedLock(
         path=path,
         entries=tuple(entries),
-        declared=tuple(item for item in declared if item.tool in {"poetry", "pep621"} and not item.constraint),
-        python=text(table(read.data, "metadata"), "python-versions"),
+        declared=tuple(item for item in project.declared if item.tool in {"poetry", "pep621"} and not item.constraint),
+        python=text(metadata, "python-versions"),
         unhashed=tuple(sorted({*kept, *read.unhashed}, key=lambda item: (item[1], item[0]))),
     )
 

@@ -75,7 +75,8 @@ class UvLock:
             yield from _edges(node.entry, chosen)
         groups = table(node.entry, "dev-dependencies")
         for group in groups:
-            if group not in self.conflicting or (kind == "group" and group == chosen):
+            usual = group == "dev" and group not in self.conflicting  # uv's default; others are asked for
+            if usual or (kind == "group" and group == chosen):
                 yield from tables(groups, group)
 
     def _follow(self, edge: Mapping[str, Any], target: Target) -> Iterable[Node]:
@@ -136,7 +137,7 @@ def _selections(nodes: Iterable[Node], conflicting: frozenset[str]) -> Iterable[
     roots = [node.entry for node in nodes if node.root]
     yield from sorted({f"extra:{extra}" for entry in roots for extra in table(entry, "optional-dependencies")})
     groups = {group for entry in roots for group in table(entry, "dev-dependencies")}
-    yield from sorted(f"group:{group}" for group in groups & conflicting)
+    yield from sorted(f"group:{group}" for group in groups if group != "dev" or group in conflicting)
 
 
 def _edges(entry: Mapping[str, Any], extra: str) -> Iterable[Mapping[str, Any]]:

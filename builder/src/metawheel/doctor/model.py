@@ -50,6 +50,7 @@ class Declared:
     url: str | None = None  # a direct reference (PEP 508), or Poetry's and Pipenv's keys for it
     scope: str = ""  # "": the project itself; "extra:NAME" or "group:NAME"
     hashed: bool = False
+    override: bool = False  # takes the place of what is asked for (`tool.uv.override-dependencies`)
     constraint: bool = False  # from a constraints file: bounds a project, but does not ask for it
 
     @property
@@ -80,6 +81,8 @@ class Index:
     name: str | None = None
     role: str = "ordinary"  # "primary", "extra", "explicit" or "links" where its tool makes it one of these
     only: tuple[str, ...] = ()  # the projects that alone are looked up there, as patterns
+    flat: bool = False  # its tool reads it as a page of links, whatever its role
+    dropped: Place | None = None  # the line because of which pip forgets it: a later one, or its own
 
     @property
     def backend(self) -> str | None:
@@ -184,12 +187,16 @@ class Project:
     name: str | None = None
     python: str | None = None  # requires-python
     environments: tuple[str, ...] = ()  # markers of the platforms that it is for; empty: all
+    optional_groups: tuple[str, ...] = ()  # groups of Poetry that are installed only when they are asked for
     required: tuple[str, ...] = ()  # markers of the platforms that it must work on (`tool.uv.required-environments`)
     settings: tuple[tuple[str, str, Place], ...] = ()  # such as ("uv.index-strategy", "unsafe-best-match", …)
     targets: tuple[str, ...] = ()  # [tool.metawheel.doctor]
     pythons: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     locks: tuple[Lock, ...] = ()
+    members: tuple[Project, ...] = ()  # of its uv workspace
+    built_with: tuple[NormalizedName, ...] = ()  # what its build backend, or those of its dependencies, need
+    dynamic: bool = False  # whether its requirements stand elsewhere than in pyproject.toml
 
     def read_together(self, one: Place, other: Place) -> bool:
         """Whether two lines of requirements files are read by one run of pip."""

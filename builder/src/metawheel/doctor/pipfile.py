@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 
 from metawheel.doctor.lock_text import table, tables, text
 from metawheel.doctor.model import Declared, Index, Project, Source, Unread
-from metawheel.doctor.pyproject import poetry_dependency
+from metawheel.doctor.pyproject_poetry import poetry_dependency
 from metawheel.doctor.toml_text import Toml
 
 

@@ -1,4 +1,4 @@
-"""pyproject.toml: PEP 621, dependency groups (PEP 735), uv, Poetry and PDM; and uv.toml."""
+"""pyproject.toml: PEP 621, dependency groups (PEP 735), uv and PDM, what pixi and Rye add, and uv.toml."""
 
 from __future__ import annotations
 
@@ -6,45 +6,79 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from metawheel.doctor.lock_text import file_name, table, tables, text, texts
 from metawheel.doctor.model import Declared, Extra, Index, Place, Project, Source, Unread
-from metawheel.doctor.requirement_lines import combined, constraint_of, declare, declare_url
+from metawheel.doctor.pyproject_poetry import (
+    optional_groups,
+    poetry_dependencies,
+    poetry_indexes,
+    poetry_python,
+    poetry_sources,
+)
+from metawheel.doctor.requirement_lines import declare
 from metawheel.doctor.toml_text import Toml
 
 Items = Iterator[Declared | Unread]
-_POETRY_ROLES = {"primary": "primary", "default": "primary", "explicit": "explicit"}
 
 
 def read_pyproject(toml: Toml) -> Project:
     """What a pyproject.toml says; keys of a wrong type say nothing."""
     project, tool = table(toml.data, "project"), table(toml.data, "tool")
     poetry = table(tool, "poetry")
-    items = [*_pep621(toml), *_groups(toml), *_uv_lines(toml), *_pdm_groups(toml), *_poetry(toml)]
+    items = [*_pep621(toml), *_groups(toml), *_uv_lines(toml), *_pdm_groups(toml)]
+    listed = {item.name for item in _pep621(toml) if isinstance(item, Declared)}
+    items += poetry_dependencies(toml, listed)
     declared = _joined(item for item in items if isinstance(item, Declared))
     own = text(project, "name") or text(poetry, "name")
     doctor = table(table(tool, "metawheel"), "doctor")
     return Project(
         files=(toml.path,),
         name=own,
-        python=text(project, "requires-python") or _poetry_python(poetry),
+        python=text(project, "requires-python") or poetry_python(poetry),
         declared=declared,
         unread=tuple(item for item in items if isinstance(item, Unread)),
-        indexes=(*uv_indexes(toml, ("tool", "uv")), *_poetry_indexes(toml), *_pdm_indexes(toml)),
-        sources=(*uv_sources(toml), *_poetry_sources(toml)),
+        indexes=(
+            *uv_indexes(toml, ("tool", "uv")),
+            *_pixi_indexes(toml),
+            *_rye_indexes(toml),
+            *poetry_indexes(toml),
+            *_pdm_indexes(toml),
+        ),
+        sources=(*uv_sources(toml), *poetry_sources(toml)),
         extras=tuple(
             Extra(name=name, place=toml.place("project", "optional-dependencies", name))
             for name in table(project, "optional-dependencies")
         ),
         extras_named=(*_own_extras(declared, own), *_conflict_extras(toml)),
-        environments=tuple(texts(table(tool, "uv"), "environments")),
-        required=tuple(texts(table(tool, "uv"), "required-environments")),
+        environments=_markers(table(tool, "uv"), "environments"),
+        required=_markers(table(tool, "uv"), "required-environments"),
         settings=uv_settings(toml, ("tool", "uv")),
         targets=tuple(texts(doctor, "targets")),
         pythons=tuple(texts(doctor, "python-versions")),
         ignore=tuple(texts(doctor, "ignore")),
+        optional_groups=tuple(optional_groups(toml)),
+        built_with=tuple(_build_requirements(toml)),
+        dynamic=not {"dependencies", "optional-dependencies"}.isdisjoint(texts(project, "dynamic")),
     )
+
+
+def _build_requirements(toml: Toml) -> Iterator[NormalizedName]:
+    """What is needed to build the project or a dependency: uv's sources hold for it too."""
+    uv = table(table(toml.data, "tool"), "uv")
+    lists = [table(toml.data, "build-system").get("requires"), *table(uv, "extra-build-dependencies").values()]
+    for item in (item for lines in lists if isinstance(lines, list) for item in lines):
+        line = item if isinstance(item, str) else text(item, "requirement") or ""
+        found = declare(line, Place(toml.path, 1), tool="uv")
+        if isinstance(found, Declared):
+            yield found.name
+
+
+def _markers(uv: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """The markers of environments, which uv takes as one string too."""
+    one = text(uv, key)
+    return (one,) if one is not None else tuple(texts(uv, key))
 
 
 def _lines(toml: Toml, keys: tuple[str, ...], *, tool: str, scope: str = "") -> Items:
@@ -64,15 +98,30 @@ def _pep621(toml: Toml) -> Items:
 
 
 def _groups(toml: Toml) -> Items:
-    for group in table(toml.data, "dependency-groups"):
-        yield from _lines(toml, ("dependency-groups", group), tool="pep621", scope=f"group:{group}")
+    groups = table(toml.data, "dependency-groups")
+    for group in groups:
+        for name in _with_included(groups, group):
+            yield from _lines(toml, ("dependency-groups", name), tool="pep621", scope=f"group:{group}")
+
+
+def _with_included(groups: Mapping[str, Any], group: str) -> tuple[str, ...]:
+    """A dependency group and those that it includes (PEP 735), each once."""
+    found = [group]
+    spelled = {canonicalize_name(name): name for name in groups}
+    for name in found:
+        for item in tables(groups, name):
+            included = spelled.get(canonicalize_name(text(item, "include-group") or ""))
+            if included is not None and included not in found:
+                found.append(included)
+    return tuple(found)
 
 
 def _uv_lines(toml: Toml) -> Items:
     yield from _lines(toml, ("tool", "uv", "dev-dependencies"), tool="uv", scope="group:dev")
     for key in ("constraint-dependencies", "override-dependencies"):
         for item in _lines(toml, ("tool", "uv", key), tool="uv"):
-            yield replace(item, constraint=True) if isinstance(item, Declared) else item
+            overrides = key == "override-dependencies"
+            yield replace(item, constraint=True, override=overrides) if isinstance(item, Declared) else item
 
 
 def _pdm_groups(toml: Toml) -> Items:
@@ -81,77 +130,8 @@ def _pdm_groups(toml: Toml) -> Items:
         yield from _lines(toml, keys, tool="pdm", scope=f"group:{group}")
 
 
-def _poetry_tables(toml: Toml) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The tables that hold dependencies, each with its scope."""
-    poetry = table(table(toml.data, "tool"), "poetry")
-    yield ("tool", "poetry", "dependencies"), ""
-    yield ("tool", "poetry", "dev-dependencies"), "group:dev"
-    for group in table(poetry, "group"):
-        yield ("tool", "poetry", "group", group, "dependencies"), f"group:{group}"
-
-
-def _poetry_entries(toml: Toml) -> Iterator[tuple[str, Mapping[str, Any], Place, str]]:
-    """Each dependency: name, its keys, its place and scope; one of several constraints by itself."""
-    for keys, scope in _poetry_tables(toml):
-        found: Any = toml.data
-        for key in keys:
-            found = table(found, key)
-        for name, value in found.items():
-            entries = value if isinstance(value, list) else [value]
-            for number, entry in enumerate(entries):
-                here = (*keys, name, number) if isinstance(value, list) else (*keys, name)
-                if canonicalize_name(name) != "python" and isinstance(entry, str | dict):
-                    keyed = {"version": entry} if isinstance(entry, str) else entry
-                    yield name, keyed, toml.place(*here), scope
-
-
-def _poetry(toml: Toml) -> Items:
-    listed = {item.name for item in _pep621(toml) if isinstance(item, Declared)}
-    extras = table(table(table(toml.data, "tool"), "poetry"), "extras")
-    for name, entry, place, scope in _poetry_entries(toml):
-        normalized = canonicalize_name(name)
-        if normalized in listed and "version" not in entry and "url" not in entry:
-            continue  # it only adds a source to the project's own line
-        chosen = [extra for extra in extras if normalized in map(canonicalize_name, texts(extras, extra))]
-        where = f"extra:{chosen[0]}" if entry.get("optional") is True and chosen else scope
-        yield poetry_dependency(name, entry, place, tool="poetry", scope=where)
-
-
-def poetry_dependency(
-    name: str, entry: Mapping[str, Any], place: Place, *, tool: str, scope: str = ""
-) -> Declared | Unread:
-    """A dependency by keys, as Poetry and Pipenv have it."""
-    constraint = text(entry, "version") or ""
-    platform = text(entry, "platform") or text(entry, "sys_platform")
-    marker = combined(
-        text(entry, "markers"), f"sys_platform == '{platform}'" if platform and platform.isalnum() else None
-    )
-    url = text(entry, "url") or text(entry, "file")
-    if url and (found := declare_url(url, place, tool=tool, marker=marker, scope=scope)):
-        return replace(found, name=canonicalize_name(name))
-    if any(sign in constraint for sign in (">=", "<=", "~=", ">", "<", "^", "~")) and "+" in constraint:
-        return Unread(place=place, text=f"{name}{constraint}", reason="an ordered comparison takes no local version")
-    return Declared(
-        name=canonicalize_name(name),
-        place=place,
-        text=f"{name} = {constraint!r}",
-        tool=tool,
-        specifier=constraint_of(constraint),
-        marker=marker,
-        extras=tuple(texts(entry, "extras")),
-        url=url,
-        scope=scope,
-    )
-
-
 def _joined(items: Iterable[Declared]) -> tuple[Declared, ...]:
     return tuple(sorted(items, key=lambda item: (item.place.line, item.name)))
-
-
-def _poetry_python(poetry: Mapping[str, Any]) -> str | None:
-    wanted = table(poetry, "dependencies").get("python")
-    specifiers = [constraint_of(part) for part in wanted.split("||")] if isinstance(wanted, str) else []
-    return "||".join(str(item) for item in specifiers if item is not None) or None
 
 
 def uv_indexes(toml: Toml, keys: tuple[str, ...]) -> Iterator[Index]:
@@ -169,6 +149,7 @@ def uv_indexes(toml: Toml, keys: tuple[str, ...]) -> Iterator[Index]:
             tool="uv",
             name=text(entry, "name"),
             role=role,
+            flat=text(entry, "format") == "flat",
         )
     for holder, where in ((uv, keys), (table(uv, "pip"), (*keys, "pip"))):
         if url := text(holder, "index-url"):
@@ -213,32 +194,33 @@ def uv_sources(toml: Toml) -> Iterator[Source]:
             )
 
 
-def _poetry_sources(toml: Toml) -> Iterator[Source]:
-    for name, entry, place, scope in _poetry_entries(toml):
-        kind = next((key for key in ("git", "url", "path") if key in entry), "index")
-        if kind != "index" or "source" in entry:
-            yield Source(
-                name=canonicalize_name(name),
-                place=place,
-                tool="poetry",
-                index=text(entry, "source"),
-                kind=kind,
-                value=str(entry.get(kind, "")),
-                marker=text(entry, "markers"),
-                scope=scope,
-            )
+def _pixi_indexes(toml: Toml) -> Iterator[Index]:
+    """The indexes that pixi passes to uv, which it is built on."""
+    pixi = table(table(toml.data, "tool"), "pixi")
+    features = table(pixi, "feature")
+    holders = [(pixi, ()), *((table(features, name), ("feature", name)) for name in features)]
+    for holder, inner in holders:
+        options, keys = table(holder, "pypi-options"), ("tool", "pixi", *inner, "pypi-options")
+        if url := text(options, "index-url"):
+            yield Index(url=url, place=toml.place(*keys, "index-url"), tool="uv", role="primary")
+        for number, url in enumerate(texts(options, "extra-index-urls")):
+            yield Index(url=url, place=toml.place(*keys, "extra-index-urls", number), tool="uv")
+        for number, entry in enumerate(tables(options, "find-links")):
+            if url := text(entry, "url"):
+                yield Index(url=url, place=toml.place(*keys, "find-links", number), tool="uv", role="links")
 
 
-def _poetry_indexes(toml: Toml) -> Iterator[Index]:
-    for number, entry in enumerate(tables(table(table(toml.data, "tool"), "poetry"), "source")):
-        priority = (text(entry, "priority") or "primary").lower()
-        key = "priority" if "priority" in entry else "url"
+def _rye_indexes(toml: Toml) -> Iterator[Index]:
+    """The indexes that Rye passes to uv."""
+    for number, entry in enumerate(tables(table(table(toml.data, "tool"), "rye"), "sources")):
+        name = text(entry, "name")
+        links = text(entry, "type") == "find-links"
         yield Index(
             url=text(entry, "url") or "",
-            place=toml.place("tool", "poetry", "source", number, key),
-            tool="poetry",
-            name=text(entry, "name"),
-            role=_POETRY_ROLES.get(priority, "extra"),
+            place=toml.place("tool", "rye", "sources", number, "url"),
+            tool="uv",
+            name=name,
+            role="links" if links else "primary" if name == "default" else "ordinary",
         )
 
 

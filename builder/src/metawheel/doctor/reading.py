@@ -12,22 +12,23 @@ from metawheel.doctor.declared_lock import DeclaredLock, requirements_unhashed
 from metawheel.doctor.known import of_interest
 from metawheel.doctor.lock_marked import pdm_lock, pipfile_lock, pylock
 from metawheel.doctor.lock_poetry import poetry_lock
+from metawheel.doctor.lock_text import table, texts
 from metawheel.doctor.lock_uv import uv_lock
-from metawheel.doctor.model import Declared, Lock, NoProject, Project, ProjectError, Source
+from metawheel.doctor.model import Lock, NoProject, Project, ProjectError, Source
 from metawheel.doctor.pipfile import read_pipfile
 from metawheel.doctor.pyproject import local_path, read_pyproject, uv_indexes, uv_settings
 from metawheel.doctor.requirements_files import read_requirements, requirements_files
-from metawheel.doctor.toml_text import parse, read_text
+from metawheel.doctor.toml_text import Toml, parse, read_text
 
 Read = TypeVar("Read")
 
-_LOCKS: dict[str, Callable[[str, str, tuple[Declared, ...]], Lock]] = {
-    "uv.lock": lambda text, name, declared: uv_lock(text, name, of_interest),
-    "poetry.lock": lambda text, name, declared: poetry_lock(text, name, of_interest, declared),
-    "pdm*.lock": lambda text, name, declared: pdm_lock(text, name, of_interest),
-    "Pipfile.lock": lambda text, name, declared: pipfile_lock(text, name),
-    "pylock.toml": lambda text, name, declared: pylock(text, name, of_interest),
-    "pylock.*.toml": lambda text, name, declared: pylock(text, name, of_interest),
+_LOCKS: dict[str, Callable[[str, str, Project], Lock]] = {
+    "uv.lock": lambda text, name, project: uv_lock(text, name, of_interest),
+    "poetry.lock": lambda text, name, project: poetry_lock(text, name, of_interest, project),
+    "pdm*.lock": lambda text, name, project: pdm_lock(text, name, of_interest, project),
+    "Pipfile.lock": lambda text, name, project: pipfile_lock(text, name),
+    "pylock.toml": lambda text, name, project: pylock(text, name, of_interest),
+    "pylock.*.toml": lambda text, name, project: pylock(text, name, of_interest),
 }
 
 
@@ -89,7 +90,28 @@ def read_project(folder: Path) -> Project:
 
 def _pyproject(folder: Path) -> Project | None:
     path = folder / "pyproject.toml"
-    return read_pyproject(parse(read_text(path, path.name), path.name)) if path.exists() else None
+    if not path.exists():
+        return None
+    toml = parse(read_text(path, path.name), path.name)
+    return replace(read_pyproject(toml), members=tuple(_members(folder, toml)))
+
+
+def _members(folder: Path, toml: Toml) -> Iterator[Project]:
+    """The projects of a uv workspace; raises ProjectError."""
+    workspace = table(table(table(toml.data, "tool"), "uv"), "workspace")
+    excluded = set(_globbed(folder, texts(workspace, "exclude")))
+    for path in sorted({*_globbed(folder, texts(workspace, "members"))} - excluded):
+        if (path / "pyproject.toml").is_file():
+            name = (path / "pyproject.toml").relative_to(folder).as_posix()
+            yield read_pyproject(parse(read_text(folder / name, name), name))
+
+
+def _globbed(folder: Path, patterns: Iterable[str]) -> Iterator[Path]:
+    for pattern in patterns:
+        try:
+            yield from folder.glob(pattern)
+        except (ValueError, NotImplementedError):
+            continue  # not a pattern of paths in a folder
 
 
 def _uv_toml(folder: Path) -> Project | None:
@@ -125,10 +147,14 @@ def _merged(parts: Iterable[Project]) -> Project:
             name=whole.name or part.name,
             python=whole.python or part.python,
             environments=whole.environments or part.environments,
+            optional_groups=whole.optional_groups + part.optional_groups,
             required=whole.required or part.required,
             targets=whole.targets or part.targets,
             pythons=whole.pythons or part.pythons,
             ignore=whole.ignore or part.ignore,
+            members=whole.members + part.members,
+            built_with=whole.built_with + part.built_with,
+            dynamic=whole.dynamic or part.dynamic,
         )
     return whole
 
@@ -139,8 +165,8 @@ def _lock_readers(folder: Path, project: Project) -> Iterator[Callable[[], Lock]
             yield partial(_read_lock, path, reader, project)
 
 
-def _read_lock(path: Path, reader: Callable[[str, str, tuple[Declared, ...]], Lock], project: Project) -> Lock:
-    return reader(read_text(path, path.name), path.name, project.declared)
+def _read_lock(path: Path, reader: Callable[[str, str, Project], Lock], project: Project) -> Lock:
+    return reader(read_text(path, path.name), path.name, project)
 
 
 def dependency_sources(folder: Path, source: Source) -> tuple[Project, str] | None:

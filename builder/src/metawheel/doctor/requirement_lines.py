@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from packaging.markers import InvalidMarker, Marker
 from packaging.requirements import InvalidRequirement, Requirement
@@ -11,8 +12,13 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from metawheel.doctor.lock_text import file_name
+from metawheel.doctor.lock_text import file_name, text
 from metawheel.doctor.model import Declared, Place, Unread
+
+_PIPENV_KEYS = (
+    *("os_name", "sys_platform", "platform_machine", "platform_system", "platform_python_implementation"),
+    *("python_version", "python_full_version", "implementation_name", "implementation_version"),
+)
 
 
 def declare(line: str, place: Place, *, tool: str, scope: str = "", constraint: bool = False) -> Declared | Unread:
@@ -71,7 +77,11 @@ def constraint_of(text: str) -> SpecifierSet | None:
     if "||" in text or "|" in text:
         return None
     try:
-        return SpecifierSet(",".join(_clauses(text)))
+        found = SpecifierSet(",".join(_clauses(text)))
+        for clause in found:
+            if clause.operator == "===":  # takes any text; what is no version pins none
+                Version(clause.version)
+        return found
     except (InvalidSpecifier, InvalidVersion):
         return None
 
@@ -114,3 +124,21 @@ def combined(*markers: str | None) -> str | None:
     """All of some markers together; unreadable ones count for nothing."""
     found = [marker for marker in markers if marker and valid_marker(marker)]
     return " and ".join(f"({marker})" for marker in found) if len(found) > 1 else (found[0] if found else None)
+
+
+def marker_of_keys(entry: Mapping[str, Any]) -> str | None:
+    """The marker that a dependency's keys amount to: Poetry's `platform` and `python`, Pipenv's names of variables."""
+    platform, python = text(entry, "platform"), text(entry, "python")
+    return combined(
+        text(entry, "markers"),
+        f"sys_platform == '{platform}'" if platform and platform.isalnum() else None,
+        _python_marker(python) if python else None,
+        *(f"{name} {value}" for name in _PIPENV_KEYS if (value := text(entry, name))),
+    )
+
+
+def _python_marker(constraint: str) -> str | None:
+    """A constraint on Python as a marker; None where it says nothing."""
+    parts = [constraint_of(part) for part in constraint.split("||")]
+    lines = [" and ".join(f"python_full_version {c.operator} '{c.version}'" for c in part or ()) for part in parts]
+    return " or ".join(f"({line})" for line in lines) if all(lines) else None

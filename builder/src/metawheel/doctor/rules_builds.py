@@ -12,12 +12,13 @@ from metawheel.doctor.case import TORCH, Case, View, companions
 from metawheel.doctor.known import (
     Backend,
     backend_named,
+    index_url,
     last_release,
     paired,
     torch_of,
     watched,
 )
-from metawheel.doctor.model import Declared, Edit, Fault, Fix, Lock, Locked
+from metawheel.doctor.model import Declared, Fault, Fix, Lock, Locked, Source
 from metawheel.doctor.targets import KNOWN_PYTHONS, Target
 
 
@@ -36,6 +37,25 @@ def no_wheel(case: Case) -> Iterator[Fault]:
                 view, item, f"{item.name} {item.version} has no wheel there{tail}", _older(case, view, item, last)
             )
     yield from _bound_too_high(case)
+    yield from _folder_without_mac(case)
+
+
+def _folder_without_mac(case: Case) -> Iterator[Fault]:
+    """Sources that send macOS to the folder of an accelerator, which has nothing for it."""
+    for view in case.views:
+        for name in (TORCH, *companions()) if view.target.mac and not case.real_locks else ():
+            item, source = view.one(name), case.source_here(view, name)
+            index = case.index(source) if source is not None else None
+            if item is None or source is None or index is None or source.tool != "uv":
+                continue
+            if source.scope:
+                continue  # nobody asks for an accelerator's extra there
+            labelled = item.version is not None and item.version.local is not None  # MW102 says it
+            backend = backend_named(index.backend)
+            upstream = index.url.startswith(index_url(""))
+            if upstream and backend is not None and backend.accelerated and not labelled:
+                what = f"{name} comes from {source.index!r} there, and {index.url} has no wheel for macOS"
+                yield Fault(place=source.place, what=what, fix=advice.source_off_mac(source), target=_where(view))
 
 
 def _bound_too_high(case: Case) -> Iterator[Fault]:
@@ -67,10 +87,9 @@ def _for_mac(case: Case, view: View, item: Locked, version: Version, declared: D
     """The plain build for macOS: by the marker of the source that brings the labelled one, or by two requirements."""
     tool = case.tool(item.name, view.lock)
     for source in () if view.by_pip else case.sources(item.name):
-        if source.tool == "uv" and source.index is not None and view.target.fits(source.marker):
-            old = f'{{ index = "{source.index}" }}'
-            new = f'{{ index = "{source.index}", marker = "sys_platform != \'darwin\'" }}'
-            return Fix(paste=f"[tool.uv.sources]\n{item.name} = {new}", edits=(Edit(source.place, old, new),))
+        here = source.scope in {"", view.selection} and view.target.fits(source.marker)
+        if source.tool == "uv" and source.index is not None and here:
+            return _source_off_mac(source, _labelled_pin(case, view, item), version)
         if source.tool == "poetry" and source.index is not None:
             lines = advice.split_for_mac(tool, item.name, version)
             return Fix(paste=lines.replace(" }", f', source = "{source.index}" }}', 1))
@@ -79,10 +98,29 @@ def _for_mac(case: Case, view: View, item: Locked, version: Version, declared: D
     return Fix(paste=advice.split_for_mac(tool, item.name, version))
 
 
+def _labelled_pin(case: Case, view: View, item: Locked) -> Declared | None:
+    """The requirement whose label would be asked of PyPI too, once the source leaves macOS out."""
+    for line in case.declared(item.name):
+        here = line.scope in {"", view.selection} and view.target.fits(line.marker)
+        if here and line.pin is not None and line.pin.local is not None:
+            return line
+    return None
+
+
+def _source_off_mac(source: Source, pinned: Declared | None, version: Version) -> Fix:
+    """A marker on a source of uv, and on a labelled pin: without its own the one cannot be locked for macOS."""
+    off = advice.source_off_mac(source)
+    if pinned is None:
+        return off
+    split = advice.mac_fix(pinned, version)
+    both = (*split.edits, *off.edits) if split.edits and off.edits else ()
+    return Fix(paste=f"{split.paste}\n\n{off.paste}", edits=both)
+
+
 def cpu_where_accelerated(case: Case) -> Iterator[Fault]:
     """MW103: a CPU build where an accelerator's is meant."""
     for view, item, backend, wanted, by in _against_wanted(case):
-        if wanted.accelerated and backend == "cpu":
+        if wanted.accelerated and not backend.accelerated:
             what = f"{item.name} {_version(item)} is the CPU build, but {by} asks for {wanted}"
             yield fault(view, item, what, _backend_fix(case, view, item, str(wanted)))
 
@@ -90,7 +128,18 @@ def cpu_where_accelerated(case: Case) -> Iterator[Fault]:
 def accelerated_where_cpu(case: Case) -> Iterator[Fault]:
     """MW104: an accelerator's build where the CPU's is meant."""
     for view, item, backend, wanted, by in _against_wanted(case):
-        if not wanted.accelerated and backend != "cpu":
+        if not wanted.accelerated and backend.accelerated:
+            what = f"{item.name} {_version(item)} is a {backend} build, but {by} asks for {wanted}"
+            yield fault(view, item, what, _backend_fix(case, view, item, str(wanted)))
+
+
+def other_accelerator(case: Case) -> Iterator[Fault]:
+    """MW112: a build for another accelerator than the one that is meant; with `--backend` for another release of it."""
+    for view, item, backend, wanted, by in _against_wanted(case):
+        if not (wanted.accelerated and backend.accelerated):
+            continue
+        other = by == "--backend" and None not in {backend.name, wanted.name} and backend.name != wanted.name
+        if backend.family != wanted.family or other:
             what = f"{item.name} {_version(item)} is a {backend} build, but {by} asks for {wanted}"
             yield fault(view, item, what, _backend_fix(case, view, item, str(wanted)))
 
@@ -105,6 +154,8 @@ def companion_backend(case: Case) -> Iterator[Fault]:
             theirs = case.build(view, item) if item is not None else None
             if torch is None or item is None or ours is None or theirs is None:
                 continue
+            if _label_on_mac(case, view, torch) or _label_on_mac(case, view, item):
+                continue  # MW102 says what is wrong there
             differ = ours.name != theirs.name if ours.name and theirs.name else ours.kind != theirs.kind
             if differ:
                 what = f"{name} {_version(item)} is a {theirs} build, but torch {_version(torch)} a {ours} build"
@@ -168,7 +219,8 @@ def _label_on_mac(case: Case, view: View, item: Locked) -> bool:
     return labelled and by_index and view.target.mac and case.wheel(view, item)[0] is not True
 
 
-def _against_wanted(case: Case) -> Iterator[tuple[View, Locked, str, Backend, str]]:
+def _against_wanted(case: Case) -> Iterator[tuple[View, Locked, Backend, Backend, str]]:
+    """What is locked, its backend, the one that is wanted there, and who wants it."""
     for view in case.views:
         wanted = case.wanted(view)
         if wanted is None:
@@ -177,17 +229,17 @@ def _against_wanted(case: Case) -> Iterator[tuple[View, Locked, str, Backend, st
             item = view.one(name)
             backend = case.build(view, item) if item is not None else None
             if item is not None and backend is not None:
-                yield view, item, str(backend), *wanted
+                yield view, item, backend, *wanted
         yield from _jax_against(case, view)
 
 
-def _jax_against(case: Case, view: View) -> Iterator[tuple[View, Locked, str, Backend, str]]:
+def _jax_against(case: Case, view: View) -> Iterator[tuple[View, Locked, Backend, Backend, str]]:
     jaxlib = view.one("jaxlib")
     if case.backend is None or jaxlib is None or view.target.sys_platform != "linux":
         return
     plugins = [item for item in view.items() if item.name.endswith("-plugin")]
     if not plugins and (jaxlib.version is None or jaxlib.version.local is None) and view.locked:
-        yield view, jaxlib, "cpu", case.backend, "--backend"
+        yield view, jaxlib, Backend("cpu"), case.backend, "--backend"
 
 
 def _declared_at(case: Case, item: Locked) -> Declared | None:

@@ -17,7 +17,7 @@ _SOURCES_OF_TOOL = {
     "poetry": '[tool.poetry.dependencies]\n{name} = {{ version = "*", source = "{index}" }}',
     "pipenv": '[packages]\n{name} = {{ version = "*", index = "{index}" }}',
 }
-_PAGE = "https://download.pytorch.org/whl"
+_OF_ROLE = {"primary": "--index-url", "extra": "--extra-index-url", "links": "--find-links"}
 _JAX_PAGE = "https://storage.googleapis.com/jax-releases/jax_cuda_releases.html"
 
 
@@ -61,7 +61,11 @@ def _opened(source: Source, index: Index, needed: str) -> Fix:
 
 def unused_source(case: Case) -> Iterator[Fault]:
     """MW302: uv applies `tool.uv.sources` to the project's own requirements only."""
-    direct = {item.name for item in case.project.declared if item.tool not in {"pip", "pipenv"}}
+    projects = (case.project, *case.project.members)
+    if any(project.dynamic for project in projects):
+        return  # what is required stands elsewhere
+    direct = {item.name for project in projects for item in project.declared if item.tool not in {"pip", "pipenv"}}
+    direct |= {name for project in projects for name in project.built_with}
     for source in case.project.sources:
         if source.tool == "uv" and source.kind == "index" and watched(source.name) and source.name not in direct:
             what = f"{source.name} is no direct dependency, so uv ignores its source {source.index!r} without a word"
@@ -175,11 +179,11 @@ def page_and_index(case: Case) -> Iterator[Fault]:
     """MW307: an index given as a page of links, or the reverse: nothing is found, and nothing is said."""
     for index in case.project.indexes:
         page = index.url.split("#")[0].endswith((".html", ".htm"))
-        upstream = index.url.startswith(_PAGE)
+        upstream = index.url.startswith(index_url("").rstrip("/"))
         if index.role == "links" and upstream and not page:
             what = f"{index.url} is an index, not a page of links: as a page of links it holds no file"
             new = "--extra-index-url"
-        elif index.role != "links" and page:
+        elif index.role != "links" and page and not index.flat:
             what = f"{index.url} is a page of links, not an index: as an index it holds no project"
             new = "--find-links"
         else:
@@ -213,7 +217,8 @@ def backend_overridden(case: Case) -> Iterator[Fault]:
 
 def index_of_dependency(case: Case) -> Iterator[Fault]:
     """MW309: torch comes from an index that a dependency names, not the project."""
-    own = {index.url.rstrip("/") for index in case.project.indexes}
+    projects = (case.project, *case.project.members)
+    own = {index.url.rstrip("/") for project in projects for index in project.indexes}
     if case.sources(TORCH) and any(item.name == TORCH and item.constraint for item in case.project.declared):
         return  # the project overrides what its dependencies say
     told: set[str] = set()
@@ -236,6 +241,25 @@ def index_of_dependency(case: Case) -> Iterator[Fault]:
                 ]
                 by = " or ".join(sorted(others)[:3]) or "a dependency"
                 yield _imposed(case, item.place, url, by)
+
+
+def dropped(case: Case) -> Iterator[Fault]:
+    """MW310: an index that pip forgets: before a later `--index-url`, or on the line of a requirement."""
+    live = {index.url for index in case.project.indexes if index.tool == "pip" and index.dropped is None}
+    asked = [item for item in case.project.declared if watched(item.name) or wrapper_of(item.name)]
+    for index in case.project.indexes:
+        by = index.dropped
+        if by is None or index.url in live:
+            continue
+        if not any(case.project.read_together(index.place, item.place) for item in asked):
+            continue
+        if by == index.place:
+            what = f"pip ignores {index.url}: an index stands on a line of its own, not on that of a requirement"
+            paste = f"{_OF_ROLE[index.role]} {index.url}"
+        else:
+            what = f"pip drops {index.url}: the --index-url of {by} takes the place of all indexes before it"
+            paste = f"# after {by}\n--extra-index-url {index.url}"
+        yield Fault(place=index.place, what=what, fix=Fix(paste=paste))
 
 
 def _imposed(case: Case, place: Place, url: str, by: str) -> Fault:

@@ -41,7 +41,10 @@ def stale_lock(case: Case) -> Iterator[Fault]:
         locked: dict[str, list[Locked]] = {}
         for package in lock.packages:
             locked.setdefault(package.name, []).append(package)
+        overridden = {item.name for item in case.project.declared if item.override and lock.kind == "uv"}
         for item in case.project.declared:
+            if item.name in overridden:
+                continue
             of_lock = item.tool in _TOOLS.get(lock.kind, set()) and not item.constraint and not item.url
             if lock.kind in {"pdm", "pylock"} and item.scope:
                 continue  # such a lock may be for some of the extras and groups only

@@ -12,20 +12,23 @@ from packaging.version import Version
 
 from metawheel.doctor import advice
 from metawheel.doctor.case import Case
-from metawheel.doctor.known import backend_named, companions_of_torch, watched, wrapper_of
+from metawheel.doctor.known import backend_named, companions_of_torch, index_url, watched, wrapper_of
 from metawheel.doctor.lock_text import file_name
-from metawheel.doctor.model import Declared, Edit, Extra, Fault, Fix, Unread
+from metawheel.doctor.model import Declared, Edit, Extra, Fault, Fix, Place, Unread
 from metawheel.doctor.targets import PLATFORMS, Target
 from metawheel.model import Platform
 from metawheel.tags import complement
 
 _ORDERED = re.compile(r"(?P<operator>>=|<=|~=|>|<|\^|~)\s*v?(?P<version>[^,;\s\"')]*\+[^,;\s\"')]+)")
+_WINDOWS = re.compile(r"win32|Windows|AMD64|ARM64|['\"]nt['\"]")
 
 
 def hole(case: Case) -> Iterator[Fault]:
     """MW108: the markers of a project's lines leave a target out, where something else may bring in any build."""
     for (name, _), lines in _by_name(case).items():
-        plain = any(item.marker is None for item in lines)
+        by_pip = lines[0].tool == "pip"
+        always = [] if by_pip else [item for item in case.declared(name) if not item.scope and item.tool != "pip"]
+        plain = any(item.marker is None for item in (*lines, *always))
         closed = lines[0].place.path in case.project.compiled or all(item.hashed for item in lines)
         if len(lines) < 2 or plain or closed or not _split_by_platform(name):
             continue
@@ -67,6 +70,8 @@ def _for_platform(case: Case, target: Target) -> bool:
 def loose_pin(case: Case) -> Iterator[Fault]:
     """MW201: `==X` without a label where an index in reach lists labelled builds of X."""
     for item in case.project.declared:
+        if any(clause.operator == "===" for clause in item.specifier or ()):
+            continue  # compares the text: no label is met
         if item.pin is None or item.pin.local or item.url or not companions_of_torch(item.name) or item.constraint:
             continue
         if item.tool != "pip" and case.real_locks:
@@ -74,9 +79,8 @@ def loose_pin(case: Case) -> Iterator[Fault]:
         if not any(target.fits(item.marker) for target in case.targets if not target.mac):
             continue  # macOS has plain builds only
         for index in case.indexes_of(item):
-            listed = index.backend or (
-                "any" if index.url.rstrip("/").endswith(("/whl", "/torch_stable.html")) else None
-            )
+            whole = index.url.rstrip("/") == index_url("").rstrip("/") or index.url.endswith("/torch_stable.html")
+            listed = index.backend or ("any" if whole else None)
             beside = index.role in {"extra", "links"} or (index.tool == "uv" and index.role == "ordinary")
             if listed is None or not beside:
                 continue
@@ -95,8 +99,9 @@ def arbitrary_equality(case: Case) -> Iterator[Fault]:
         if any(clause.operator == "===" for clause in item.specifier or ()):
             what = f"{item.text!r} uses ===, which Poetry leaves out of its lock with a warning"
             edit = Edit(item.place, "===", "==")
+            safe = item.pin is not None and item.pin.local is not None  # `==` without a label takes labelled builds too
             yield Fault(
-                place=item.place, what=what, fix=Fix(paste=item.text.replace("===", "=="), edits=(edit,), safe=True)
+                place=item.place, what=what, fix=Fix(paste=item.text.replace("===", "=="), edits=(edit,), safe=safe)
             )
 
 
@@ -213,20 +218,25 @@ def uv_split(case: Case) -> Iterator[Fault]:
 
 def windows_machine(case: Case) -> Iterator[Fault]:
     """MW209: a marker that holds on no Windows, where the machine is called AMD64, not x86_64."""
-    marked = [(item.name, item.marker, item.place) for item in case.project.declared]
-    marked += [(source.name, source.marker, source.place) for source in case.project.sources]
-    for name, marker, place in marked:
-        for target in case.targets:
-            if target.machine != "AMD64" or not watched(name) or target.fits(marker):
+    lines = [(item.name, item.marker, item.place) for item in case.project.declared]
+    sources = [(source.name, source.marker, source.place) for source in case.project.sources]
+    for marked in (lines, sources):
+        for name, marker, place in marked:
+            windows = [target for target in case.targets if target.machine == "AMD64" and not target.fits(marker)]
+            if not watched(name) or not any(replace(target, machine="x86_64").fits(marker) for target in windows):
                 continue
-            if replace(target, machine="x86_64").fits(marker):
-                what = f"the marker of {name} does not hold on Windows, where platform_machine is AMD64"
-                match = re.search(r"platform_machine\s*==\s*(['\"])x86_64\1", marker or "")
-                old = match[0] if match is not None else ""
-                new = f"({old} or {old.replace('x86_64', 'AMD64')})"
-                edits = (Edit(place, old, new),) if old else ()
-                yield Fault(place=place, what=what, fix=Fix(paste=(marker or "").replace(old, new), edits=edits))
-                break
+            # Where one that names Windows holds there, this is what that leaves over, as in every split of a wrapper.
+            named = [held for other, held, _ in marked if other == name and _WINDOWS.search(held or "")]
+            if all(any(target.fits(held) for held in named) for target in windows):
+                continue
+            what = f"the marker of {name} does not hold on Windows, where platform_machine is AMD64"
+            found = re.search(r"platform_machine\s*==\s*(['\"])x86_64\1", marker or "")
+            yield Fault(place=place, what=what, fix=_naming_both(place, marker or "", found[0]) if found else Fix())
+
+
+def _naming_both(place: Place, marker: str, old: str) -> Fix:
+    new = f"({old} or {old.replace('x86_64', 'AMD64')})"
+    return Fix(paste=marker.replace(old, new), edits=(Edit(place, old, new),))
 
 
 def _by_name(case: Case) -> dict[tuple[NormalizedName, str], list[Declared]]:

@@ -11,11 +11,11 @@ from packaging.markers import InvalidMarker, Marker, UndefinedComparison, Undefi
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import compatible_tags, cpython_tags, mac_platforms
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-from packaging.version import Version
 
 _SYSTEMS = {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}
 _MANYLINUX = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 KNOWN_PYTHONS = tuple(f"3.{minor}" for minor in range(8, 15))
+OLD_PYTHONS = ("3.6", "3.7")  # for projects that take no newer one
 USUAL_PYTHON = "3.12"  # where neither the user nor the project says one
 NEWEST_GLIBC = 39  # 2.39: what a current Linux has
 NEWEST_MACOS = (15, 0)
@@ -55,18 +55,22 @@ class Target:
         """Whether the interpreter is in a Requires-Python specifier; Poetry's `||` is understood."""
         if not requires_python or requires_python.strip() == "*":
             return True
-        return any(_in_specifier(self.full_python, part.strip()) for part in requires_python.split("||"))
+        return any(_has_release(part, self.python, unreadable=True) for part in requires_python.split("||"))
 
     @property
     def full_python(self) -> str:
         return self.python if self.python.count(".") > 1 else f"{self.python}.9"
 
 
-def _in_specifier(version: str, text: str) -> bool:
+@functools.cache
+def _has_release(specifier: str, python: str, *, unreadable: bool) -> bool:
+    """Whether a specifier takes a Python or, of a minor version, any release: a project may take only some of them."""
     try:
-        return SpecifierSet(text.replace(" ", "")).contains(version, prereleases=True)
+        found = SpecifierSet(specifier.replace(" ", ""))
     except InvalidSpecifier:
-        return True
+        return unreadable
+    releases = [python] if python.count(".") > 1 else [f"{python}.{micro}" for micro in range(30)]
+    return any(found.contains(release, prereleases=True) for release in releases)
 
 
 @functools.cache
@@ -206,17 +210,12 @@ def declared_pythons(requires_python: str | None) -> tuple[str, ...]:
     """
     if not requires_python or requires_python.strip() == "*":
         return (USUAL_PYTHON,)
-    fitting = [text for text in KNOWN_PYTHONS if any(_minor_fits(text, part) for part in requires_python.split("||"))]
+    parts = requires_python.split("||")
+    fitting, old = (
+        [text for text in pythons if any(_has_release(part, text, unreadable=False) for part in parts)]
+        for pythons in (KNOWN_PYTHONS, OLD_PYTHONS)
+    )
     if not fitting:
-        return (USUAL_PYTHON,)
+        return tuple(old[-1:]) or (USUAL_PYTHON,)
     bounded = fitting[-1] != KNOWN_PYTHONS[-1]
     return tuple(dict.fromkeys((fitting[0], fitting[-1]) if bounded else (fitting[0],)))
-
-
-def _minor_fits(minor: str, specifier: str) -> bool:
-    """Whether any micro release of a Python is in a specifier."""
-    try:
-        found = SpecifierSet(specifier.replace(" ", ""))
-    except InvalidSpecifier:
-        return False
-    return any(found.contains(Version(f"{minor}.{micro}"), prereleases=True) for micro in range(30))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,14 +56,16 @@ class Toml:
 LONGEST = 4300  # digits; Python makes no number of more, and no version
 
 
-def read_text(path: Path, name: str) -> str:
-    """A file's text with `\\n` at line ends; raises ProjectError."""
+def read_text(path: Path, name: str, *, utf16: bool = False) -> str:
+    """A file's text with `\\n` at line ends, of UTF-8, or of UTF-16 where its mark says so; raises ProjectError."""
     try:
-        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        content = path.read_bytes()
+        encoding = "UTF-16" if utf16 and content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "UTF-8"
+        text = content.decode(encoding).removeprefix("\ufeff").replace("\r\n", "\n")
     except OSError as error:
         raise ProjectError(f"{name}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ProjectError(f"{name}: is not UTF-8 at byte {error.start}; save it as UTF-8") from error
+        raise ProjectError(f"{name}: is not {encoding} at byte {error.start}; save it as UTF-8") from error
     if re.search(rf"\d{{{LONGEST + 1}}}", text):
         raise ProjectError(f"{name}: has a number of more than {LONGEST} digits")
     return text
