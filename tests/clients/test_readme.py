@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from metawheel.doctor import Options, examine
 from tests.clients import envs
 from tests.clients.interpreters import require_interpreter
 from tests.clients.locks import LINUX_X86_64, MACOS_ARM64, WINDOWS_AMD64, Lock, read_lock
@@ -106,19 +107,31 @@ def test_the_recipe_for_pdm(world: World, tmp_path: Path) -> None:
         assert (versions["torch"], versions["torch-cu128"]) == (build, "2.9.1")
 
 
-def test_the_recipe_for_pip(world: World, tmp_path: Path) -> None:
+def locked_for_pip(world: World, folder: Path) -> list[str]:
+    """Lock with the first command of the recipe for pip, and return the second."""
     lock, install = world.here(recipe("pip", "sh")).replace("\\\n", " ").splitlines()
     line, _, compiled = lock.partition("|")
-    (tmp_path / "requirements.in").write_text(shlex.split(line)[1] + "\n", encoding="utf-8")
+    (folder / "requirements.in").write_text(shlex.split(line)[1] + "\n", encoding="utf-8")
     _, *arguments = [part if part != "-" else "requirements.in" for part in shlex.split(compiled)]
-    envs.run("uv", [*arguments, "--default-index", world.pypi.simple, "--python", sys.executable], cwd=tmp_path)
+    envs.run("uv", [*arguments, "--default-index", world.pypi.simple, "--python", sys.executable], cwd=folder)
+    return shlex.split(install)
+
+
+def test_the_recipe_for_pip(world: World, tmp_path: Path) -> None:
+    _, *arguments = locked_for_pip(world, tmp_path)
     envs.run("uv", ["venv", "--no-project", ".venv", "--python", sys.executable], cwd=tmp_path)
     python = str(tmp_path / ".venv" / "bin" / "python")
-    _, *arguments = shlex.split(install)
-    envs.run("pip", ["--python", python, *arguments, "--index-url", world.pypi.simple], cwd=tmp_path)
+    envs.run("pip", ["--python", python, *arguments], cwd=tmp_path)
     code = "import importlib.metadata as m; print(m.metadata('torch-cpu')['Summary'])"
     done = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.startswith("PyTorch 2.9.1")
+
+
+def test_the_doctor_finds_nothing_wrong_in_what_the_recipe_for_pip_locks(world: World, tmp_path: Path) -> None:
+    locked_for_pip(world, tmp_path)
+    report = examine(tmp_path, Options())
+    assert {(choice.project, choice.version) for choice in report.choices} >= {("torch", "2.9.1+cpu")}
+    assert report.findings == ()
 
 
 def test_upstreams_wheels_stayed_where_they_are(world: World, tmp_path: Path) -> None:

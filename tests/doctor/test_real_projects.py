@@ -394,3 +394,10 @@ def test_the_hashes_of_a_poetry_lock_of_before_1_0_stand_at_its_end(tmp_path: Pa
     )
 
     assert codes(tmp_path, {"poetry.lock": text}) == []
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "Pipfile"])
+def test_arbitrary_equality_of_what_is_no_version_pins_nothing(name: str, tmp_path: Path) -> None:
+    text = f'{POETRY}torch = "===foo"\n' if name == "pyproject.toml" else '[packages]\ntorch = "===foo"\n'
+
+    assert report(tmp_path, {name: text}).files == (name,)

@@ -183,10 +183,33 @@ def test_a_mirror_that_is_none(run: Callable[..., Ran], mirror: str) -> None:
     assert (ran.code, "FROM=TO" in ran.err, "Traceback" in ran.err) == (2, True, False)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("detect", "--index"),
+        ("build", "-o", "site", "--url"),
+        ("publish", "site", "--repository-url", "https://x.invalid/", "--index-url"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_address_is_a_wrong_option(run: Callable[..., Ran], arguments: tuple[str, ...]) -> None:
+    ran = run(*arguments, "http://[x/")
+    assert (ran.code, "http://[x/" in ran.err, "Traceback" in ran.err) == (2, True, False)
+
+
+def test_a_ledger_that_is_a_folder_is_named(run: Callable[..., Ran], packages: Path, tmp_path: Path) -> None:
+    path = packages / "torch-cuda" / "ledger.jsonl"
+    path.unlink()
+    path.mkdir()
+    ran = run("build", "-o", tmp_path / "site")
+    one_sentence(ran, path)
+    assert ran.code == 8
+
+
 def test_a_site_below_a_regular_file(run: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here")
     ran = run("build", "-o", tmp_path / "file" / "site")
-    one_sentence(ran, tmp_path / "file" / "site")
+    one_sentence(ran, tmp_path / "file")
     assert (ran.code, (tmp_path / "file").read_text()) == (8, "here")
 
 

@@ -252,6 +252,8 @@ def test_the_interpreter_that_is_active_is_meant(tmp_path: Path) -> None:
     python.symlink_to(sys.executable)
     assert choose_python(None, {"VIRTUAL_ENV": str(tmp_path)}) == str(python)
     assert choose_python(str(tmp_path), {}) == str(python)
+    assert choose_python(None, {"VIRTUAL_ENV": str(tmp_path)}, "other") == str(python)
+    assert choose_python(None, {"VIRTUAL_ENV": str(tmp_path / "gone")}, "other") == "other"
     assert choose_python(None, {}) == sys.executable
     with pytest.raises(UnknownName, match="no such interpreter"):
         choose_python("no-such-python", {})
@@ -260,11 +262,13 @@ def test_the_interpreter_that_is_active_is_meant(tmp_path: Path) -> None:
 def manifest(**changed: object) -> dict[str, Any]:
     """A site's manifest with one wrapper."""
     wheel = "torch_cpu-2.9.1-cp312-none-manylinux_2_28_x86_64.whl"
-    wrapper = {field.name: None for field in fields(SiteWrapper)} | {
+    wrapper = dict.fromkeys((field.name for field in fields(SiteWrapper)), "") | {
         "name": "torch-cpu",
         "version": "2.9.1",
         "release": "2.9.1",
         "view": "cpu",
+        "reissued": None,
+        "yanked": None,
         "requires": ["torch==2.9.1+cpu"],
         "extras": [],
         "wheels": [wheel],
@@ -348,3 +352,12 @@ def test_a_manifest_that_cannot_be_one_is_refused(tmp_path: Path, what: str) -> 
 def test_the_kinds_of_a_catalog_are_told_by_name() -> None:
     assert {item.kind for item in (*TORCH, *JAX)} == {"-torch-*-", "-jax-*-", "-jaxlib-*-"}
     assert jax("cuda12", "0.8.0")[0].base == {"jaxlib", "jax-cuda12-plugin"}
+
+
+def test_what_only_a_narrower_wrapper_installs_is_left_to_the_installer() -> None:
+    full = offer("torch-cpu-full", "2.13.0", "cpu", ["torch==2.13.0+cpu", "torchaudio==2.13.0+cpu"])
+
+    found = planned("torch", "torchaudio", offers=catalog([*TORCH, full]), backend="cpu")
+
+    assert [choice.offer.wrapper for choice in found.choices] == ["torch-cpu"]
+    assert "torchaudio" in " ".join(found.commands[-1])

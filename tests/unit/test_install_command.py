@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from metawheel.errors import OutputError
+from metawheel.detect.choose import NoBuild
+from metawheel.errors import OutputError, UnknownName
 from metawheel.install.commands import InstallFailed, Plan, run, write_constraints
 from tests.fakes.here import Here
-from tests.fakes.ledgers import TORCH, build_site, torch_files, wheel, write_family
+from tests.fakes.ledgers import PACKAGES, TORCH, build_site, torch_files, wheel, write_family
 from tests.fakes.pages import Ran
 from tests.fakes.site import SiteServer
 
@@ -76,17 +77,48 @@ def test_detect_explains_every_backend_and_every_probe(here: Here, settings: Pat
         assert item.get("reason", item.get("said")) in text
 
 
-def test_detect_says_why_a_kind_has_no_choice(here: Here, settings: Path, site: SiteServer) -> None:
-    data = said(here.run(["detect", "--index", site.simple, "--json", "--version", "9.9"]))
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--version", "9.9"], NoBuild.exit_code),
+        (["--backend", "cu116", "--version", ">=99"], NoBuild.exit_code),
+        (["--backend", "nope"], UnknownName.exit_code),
+    ],
+    ids=["version", "version of a backend", "backend"],
+)
+def test_detect_says_why_there_is_no_choice_and_ends_as_install_does(
+    here: Here, settings: Path, site: SiteServer, options: list[str], code: int
+) -> None:
+    ran = here.run(["detect", "--index", site.simple, *options])
+    data = json.loads(here.run(["detect", "--index", site.simple, "--json", *options]).out)
     assert data["choices"]["torch-*"]["wrapper"] is None
-    assert data["choices"]["torch-*"]["reason"] in here.run(
-        ["detect", "--index", site.simple, "--version", "9.9"]
-    ).out.replace("\n", " ")
+    assert data["choices"]["torch-*"]["reason"] in ran.out
+    assert ran.code == here.run(["install", "torch", "--index", site.simple, "--dry-run", *options]).code == code
+
+
+def test_a_choice_for_one_kind_is_enough_for_detect(here: Here, settings: Path) -> None:
+    ran = here.run(["detect", "--packages", str(PACKAGES), "--json", "--backend", "cu128"])
+    choices = said(ran)["choices"]
+    assert choices["torch-*"]["wrapper"] == "torch-cu128"
+    assert choices["jaxlib-*"]["wrapper"] is None
+
+
+@pytest.mark.parametrize("command", [["install", "torch", "--dry-run"], ["pip", "insert", "--scope", "user", "--uv"]])
+def test_cpu_contradicts_another_backend_but_not_the_variable(
+    here: Here, settings: Path, site: SiteServer, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [*command, "--cpu", "--index", site.simple]
+    ran = here.run([*arguments, "--backend", "cu116"])
+    assert ran.code == 2
+    assert "--cpu" in ran.err
+    monkeypatch.setenv("METAWHEEL_BACKEND", "cu116")
+    assert here.run(arguments).code == 0
+    assert here.run([*arguments, "--backend", "cpu"]).code == 0
 
 
 def test_detect_without_an_index_reads_the_families_here(here: Here, settings: Path) -> None:
     write_family(here.packages / "torch", TORCH, torch_files())
-    data = said(here.run(["detect", "--packages", str(here.packages), "--json"]))
+    data = json.loads(here.run(["detect", "--packages", str(here.packages), "--json"]).out)
     assert set(data["choices"]) == {"torch-*"}
 
 

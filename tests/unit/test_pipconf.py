@@ -41,6 +41,7 @@ PIP = {
     "both": "[install]\nconstraint = a.txt b.txt\n[global]\nconstraint = c.txt\n",
     "Windows lines": "[global]\r\nextra-index-url = https://a.invalid/simple\r\ntimeout = 30\r\n",
     "no last newline": "[global]\nconstraint = c.txt",
+    "a comment behind the header": "[global]  # ours\nextra-index-url = https://a.invalid/simple\n",
 }
 
 

@@ -134,6 +134,30 @@ def test_an_unknown_name_exits_9_with_one_clear_sentence() -> None:
     assert line.startswith("metawheel: error: no wrapper is named 'torch-cu161'; did you mean ")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+def test_a_standard_output_that_takes_no_more_exits_8_with_one_clear_sentence(options: Sequence[str]) -> None:
+    command = [sys.executable, "-m", "metawheel", "show", CUDA, "--packages", str(PACKAGES), *options]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 8
+    assert done.stderr == "metawheel: error: standard output: cannot be written: No space left on device\n"
+
+
+def test_an_extra_that_there_is_not_names_those_there_are() -> None:
+    with pytest.raises(UnknownName, match=r"torch-cu128==2\.8\.0 has no extra nope; it has audio, vision$"):
+        find(committed_plan(), "torch-cu128[vision,nope]==2.8.0")
+    with pytest.raises(UnknownName, match="has no extra audio; it has none"):
+        find(committed_plan(), "jaxlib-cpu[audio]")
+
+
+def test_of_an_extra_that_was_left_out_the_reason_is_told() -> None:
+    shown = find(committed_plan(), "torch-cu128[Vision]==2.9.1")
+    assert shown.wrapper is not None
+    assert "vision" not in dict(shown.wrapper.extras)
+    assert any(omission.what.startswith("extra vision on ") for omission in shown.omissions)
+
+
 def test_upstreams_text_cannot_steer_a_terminal(tmp_path: Path) -> None:
     family = write_family(tmp_path / "torch", TORCH, [])
     file = wheel("torch-1.0+cu116-cp310-cp310-linux_x86_64.whl", "cu116", yanked="\x1b[2Jgone\nreally")
@@ -142,3 +166,15 @@ def test_upstreams_text_cannot_steer_a_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in show_text(shown)
     assert "gone\\nreally" in show_text(shown)
     assert show_json(shown)["yanked"] == "\x1b[2Jgone\nreally"
+
+
+def test_what_a_wrapper_of_a_wrapper_leaves_out_is_told_with_the_reason() -> None:
+    output = _show("torch-cuda==2.9.1")
+
+    assert "linux x86_64: upstream states no sha256" in output.partition("left out:")[2]
+
+
+@pytest.mark.parametrize("text", ["torch-cu130@2.9.1", "torch-cu130 ; sys_platform == 'linux'"])
+def test_what_is_no_name_and_version_is_not_taken_for_the_newest(text: str) -> None:
+    with pytest.raises(UnknownName, match="is not NAME or NAME==VERSION"):
+        find(committed_plan(), text)

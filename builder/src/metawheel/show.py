@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -38,7 +39,7 @@ def find(plan: Plan, wanted: str) -> Shown:
     try:
         requirement = Requirement(wanted)
         exact = [specifier.version for specifier in requirement.specifier if specifier.operator == "=="]
-        if requirement.specifier and (len(requirement.specifier) != 1 or not exact):
+        if requirement.url or requirement.marker or len(requirement.specifier) != len(exact) or len(exact) > 1:
             raise UnknownName(f"{wanted!r} is not NAME or NAME==VERSION")
     except InvalidRequirement:
         raise UnknownName(f"{wanted!r} is not NAME or NAME==VERSION") from None
@@ -57,11 +58,21 @@ def find(plan: Plan, wanted: str) -> Shown:
     version = next((v for v in {**emitted, **dict.fromkeys(omitted)} if Version(v) == Version(asked)), asked)
     if version not in emitted and version not in omitted:
         raise UnknownName(f"{name} has no version {version}; upstream has {', '.join(there)}")
-    release = emitted[version].release if version in emitted else version
-    return Shown(
-        name=name,
-        version=version,
-        wrapper=emitted.get(version),
-        versions=versions,
-        omissions=tuple(o for o in plan.omissions if (o.wrapper, o.version) == (name, release)),
-    )
+    wrapper = emitted.get(version)
+    release = wrapper.release if wrapper is not None else version
+    # What a wrapper of a wrapper lacks is left out where its builds are pinned.
+    behind = {name, *(canonicalize_name(Requirement(line).name) for line in (wrapper.requires if wrapper else ()))}
+    omissions = tuple(o for o in plan.omissions if o.wrapper in behind and o.version == release)
+    _refuse_unknown_extras(requirement, wrapper, omissions)
+    return Shown(name=name, version=version, wrapper=wrapper, versions=versions, omissions=omissions)
+
+
+def _refuse_unknown_extras(wanted: Requirement, wrapper: Wrapper | None, omissions: Iterable[Omission]) -> None:
+    """Raise UnknownName for an extra that a wrapper has not; of one that was left out there is something to tell."""
+    if wrapper is None:
+        return
+    extras = {extra for extra, _ in wrapper.extras}
+    left_out = {omission.what.split()[1] for omission in omissions if omission.what.startswith("extra ")}
+    if strange := {canonicalize_name(extra) for extra in wanted.extras} - extras - left_out:
+        has = ", ".join(sorted(extras)) or "none"
+        raise UnknownName(f"{wrapper.key} has no extra {', '.join(sorted(strange))}; it has {has}")

@@ -13,7 +13,7 @@ import typer
 from metawheel import __version__
 from metawheel.cli import build, check, detect, doctor, install, pip, publish, regenerate, relabel, serve, show, sync
 from metawheel.cli.common import print_error
-from metawheel.errors import MetawheelError
+from metawheel.errors import MetawheelError, OutputError
 
 app = typer.Typer(
     help="Build thin wrapper distributions that pin the right PyTorch or JAX build on every platform.",
@@ -47,6 +47,9 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output went away
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:  # a file or folder that no message of ours names
+        print_error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        sys.exit(OutputError.exit_code)
 
 
 def _version(wanted: bool) -> None:

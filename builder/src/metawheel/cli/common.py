@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from metawheel.errors import OutputError
+
 if TYPE_CHECKING:
     from metawheel.family import Family
     from metawheel.upstream.http import Fetcher
@@ -44,7 +46,12 @@ def print_warning(message: str) -> None:
 
 
 def print_result(value: str | dict[str, Any]) -> None:
-    typer.echo(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=True))
+    try:
+        typer.echo(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=True))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"standard output: cannot be written: {error.strerror}") from None
 
 
 def families_of(packages: Path | None, names: list[str] | None) -> tuple[Family, ...]:
@@ -70,10 +77,21 @@ def mirrors_of(values: list[str] | None) -> tuple[Mirror, ...]:
         raise typer.BadParameter(str(error), param_hint="--mirror") from None
 
 
+def http_url(value: str, option: str, more: str = "") -> str:
+    """An option's value, if it is an address of the web; `more` is what else the option takes."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname or len(value.split()) != 1:
+        raise typer.BadParameter(f"{value!r} is no http or https URL{more}", param_hint=option)
+    return value
+
+
 def url_of(value: str) -> str:
-    if value and not value.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{value!r} is no address that begins with https:// or http://", param_hint="--url")
-    return value if value.endswith("/") or not value else f"{value}/"
+    return f"{http_url(value, '--url').rstrip('/')}/" if value else ""
 
 
 def fetcher_of(mirror: list[str] | None, *, patient: bool = True) -> Fetcher:

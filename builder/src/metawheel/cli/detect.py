@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
 from metawheel.cli.common import Json, Packages, columns, plain, print_result
+from metawheel.errors import MetawheelError
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -63,28 +64,40 @@ def detect(
     choices = best(catalog, machine, interpreter, backend=backend, specifier=specifier_of(version))
     show = detect_json if as_json else detect_text
     print_result(show(machine, interpreter, choices, explain=explain))
+    raise typer.Exit(exit_code_of(choices.values()))
 
 
 def best(
     catalog: Catalog, machine: Machine, interpreter: Interpreter, *, backend: str, specifier: SpecifierSet
-) -> dict[str, Choice | str]:
+) -> dict[str, Choice | MetawheelError]:
     """The choice for each kind of wrapper, or why there is none."""
     from metawheel.detect.choose import NoBuild, choose
     from metawheel.errors import UnknownName
     from metawheel.install.wish import kinds
 
-    found: dict[str, Choice | str] = {}
+    found: dict[str, Choice | MetawheelError] = {}
     for kind, offers in kinds(catalog).items():
         try:
             found[kind.strip("-")] = choose(offers, machine, interpreter, backend=backend, specifier=specifier)
         except (NoBuild, UnknownName) as error:
-            found[kind.strip("-")] = str(error)
+            found[kind.strip("-")] = error
     return found
 
 
-def interpreter_of(python: str | None) -> Interpreter:
-    import os
+def exit_code_of(choices: Collection[Choice | MetawheelError]) -> int:
+    """0 if there is a choice; else 14, or 9 for a backend that no kind of wrapper knows."""
+    failures = [choice.exit_code for choice in choices if isinstance(choice, MetawheelError)]
+    return max(failures) if failures and len(failures) == len(choices) else 0
 
+
+def backend_of(backend: str, *, cpu: bool) -> str:
+    """The backend that is asked for: --cpu goes before METAWHEEL_BACKEND, and contradicts another --backend."""
+    if cpu and backend not in ("auto", "cpu", os.environ.get("METAWHEEL_BACKEND")):
+        raise typer.BadParameter(f"is the same as --backend cpu, not {backend}", param_hint="--cpu")
+    return "cpu" if cpu else backend
+
+
+def interpreter_of(python: str | None) -> Interpreter:
     from metawheel.detect.interpreter import ask, choose_python
 
     return ask(choose_python(python, os.environ))
@@ -93,13 +106,10 @@ def interpreter_of(python: str | None) -> Interpreter:
 def catalog_of(index: str | None, packages: Path | None, interpreter: Interpreter) -> Catalog:
     """The index that is named, else the families here."""
     if index is not None:
-        parts = urlsplit(index)
-        if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", index):
-            raise typer.BadParameter(f"{index!r} is not an http or https URL", param_hint="--index")
-        from metawheel.cli.common import fetcher_of
+        from metawheel.cli.common import fetcher_of, http_url
         from metawheel.detect.indexed import from_index
 
-        return from_index(index, fetcher_of(None), interpreter)
+        return from_index(http_url(index, "--index"), fetcher_of(None), interpreter)
     from metawheel.cli.common import families_of
     from metawheel.detect.offers import from_plan
     from metawheel.inputs import Options, make_plan
@@ -121,14 +131,16 @@ def without_password(text: str) -> str:
     return re.sub(r"(://[^/@\s:]*):[^/@\s]*@", r"\1:****@", text)
 
 
-def detect_text(machine: Machine, interpreter: Interpreter, choices: dict[str, Choice | str], *, explain: bool) -> str:
+def detect_text(
+    machine: Machine, interpreter: Interpreter, choices: dict[str, Choice | MetawheelError], *, explain: bool
+) -> str:
     lines = [interpreter.name, *_accelerators(machine)]
     if machine.problem:
         lines.append(f"warning: {plain(machine.problem)}")
     for kind, choice in choices.items():
         lines.append("")
-        if isinstance(choice, str):
-            lines.append(f"{kind}: {plain(choice)}")
+        if isinstance(choice, MetawheelError):
+            lines.append(f"{kind}: {plain(str(choice))}")
             continue
         lines.append(f"{choice.offer.wrapper}=={choice.offer.version}: {plain(choice.reason)}")
         if explain:
@@ -159,7 +171,7 @@ def _release(verdict: Any) -> str:
 
 
 def detect_json(
-    machine: Machine, interpreter: Interpreter, choices: dict[str, Choice | str], *, explain: bool
+    machine: Machine, interpreter: Interpreter, choices: dict[str, Choice | MetawheelError], *, explain: bool
 ) -> dict[str, Any]:
     data: dict[str, Any] = {
         "interpreter": interpreter.executable,
@@ -178,9 +190,9 @@ def detect_json(
     return data
 
 
-def choice_json(choice: Choice | str, *, explain: bool = False) -> dict[str, Any]:
-    if isinstance(choice, str):
-        return {"wrapper": None, "reason": choice}
+def choice_json(choice: Choice | MetawheelError, *, explain: bool = False) -> dict[str, Any]:
+    if isinstance(choice, MetawheelError):
+        return {"wrapper": None, "reason": str(choice)}
     data: dict[str, Any] = {
         "wrapper": choice.offer.wrapper,
         "version": choice.offer.version,

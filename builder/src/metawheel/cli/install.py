@@ -15,6 +15,7 @@ from metawheel.cli.detect import (
     Index,
     Python,
     VersionSpec,
+    backend_of,
     catalog_of,
     choice_json,
     interpreter_of,
@@ -55,7 +56,7 @@ def install(
     wanted, arguments = split(items)
     wish = Wish(
         items=wanted,
-        backend="cpu" if cpu else backend,
+        backend=backend_of(backend, cpu=cpu),
         specifier=specifier_of(version),
         arguments=arguments,
     )

@@ -13,6 +13,7 @@ from metawheel.cli.detect import (
     Index,
     Python,
     VersionSpec,
+    backend_of,
     catalog_of,
     interpreter_of,
     specifier_of,
@@ -67,7 +68,8 @@ def insert(
     if tool == "uv" and version:
         raise typer.BadParameter("uv's settings name an index, not a version; name it where you install")
     place = place_of(tool, _scope(scope, interpreter), interpreter, os.environ)
-    wish = Wish(items=tuple(items or ("torch",)), backend="cpu" if cpu else backend, specifier=specifier_of(version))
+    asked = backend_of(backend, cpu=cpu)
+    wish = Wish(items=tuple(items or ("torch",)), backend=asked, specifier=specifier_of(version))
     catalog = catalog_of(index, None, interpreter)
     settings = settings_for(
         wish, catalog, probe(Host()), interpreter, all_pythons=place.scope == "user" and tool == "pip"

@@ -82,14 +82,10 @@ def _from_manifest(root: str, content: bytes) -> Catalog:
             for item in wrappers
             if item.view is not None
         )
+        names = names_of((item.name, item.requires) for item in wrappers)
     except MALFORMED as error:
         raise Unparsable(url, f"is not a site's manifest: {error!r}") from None
-    return Catalog(
-        offers=offers,
-        names=names_of((item.name, item.requires) for item in wrappers),
-        index=f"{root}simple/",
-        views=True,
-    )
+    return Catalog(offers=offers, names=names, index=f"{root}simple/", views=True)
 
 
 def _checked(offer: Offer) -> Offer:

@@ -86,22 +86,23 @@ def ranked(tags: Iterable[Tag]) -> dict[Tag, int]:
     return {tag: place for place, tag in enumerate(dict.fromkeys(tags))}
 
 
-def choose_python(wanted: str | None, environ: Mapping[str, str]) -> str:
-    """The interpreter to install for: the one named, the active environment's, or the one that runs metawheel.
+def choose_python(wanted: str | None, environ: Mapping[str, str], default: str | None = None) -> str:
+    """The interpreter that is meant: the one named, the active environment's, `default`, or what runs metawheel.
 
     Raises UnknownName where the one named is not there.
     """
     if wanted is None:
         active = environ.get("VIRTUAL_ENV") or environ.get("CONDA_PREFIX")
-        return _in_folder(Path(active)) or sys.executable if active else sys.executable
+        return (in_folder(Path(active)) if active else None) or default or sys.executable
     path = Path(wanted).expanduser()
-    found = _in_folder(path) if path.is_dir() else shutil.which(wanted)
+    found = in_folder(path) if path.is_dir() else shutil.which(wanted)
     if found is None:
         raise UnknownName(f"--python {wanted}: no such interpreter")
     return os.path.abspath(found)
 
 
-def _in_folder(folder: Path) -> str | None:
+def in_folder(folder: Path) -> str | None:
+    """The interpreter of an environment."""
     candidates: Iterator[Path] = (folder / name for name in ("bin/python", "Scripts/python.exe", "python.exe"))
     return next((str(path) for path in candidates if path.is_file()), None)
 

@@ -61,10 +61,7 @@ def table(text: str) -> Report | None:
     found = re.search(rf"(?:Driver|KMD) Version:\s*({_VERSION})", text)
     if found is None:
         return None
-    names = re.findall(
-        r"^\|\s+\d+\s{2}(\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM)\s+\|\s*[0-9A-Fa-f:]+\.\d", text, re.MULTILINE
-    )
-    return Report(driver=found[1], gpus=tuple(_gpu(name) for name in names))
+    return Report(driver=found[1], gpus=tuple(map(_gpu, _ROW.findall(text))))
 
 
 def nvml_report(answer: Nvml) -> Report:

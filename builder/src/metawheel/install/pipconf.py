@@ -165,8 +165,9 @@ def remove(place: Place) -> bool:
         _put(place, before)
     elif now != before and now is not None:
         _put(place, _without(place.config, now, record))
-    for path in (place.constraints if place.tool == "pip" else place.record, place.record):
-        path.unlink(missing_ok=True)
+    if place.tool == "pip":
+        place.constraints.unlink(missing_ok=True)
+    place.record.unlink(missing_ok=True)
     if place.folder.is_dir() and not any(place.folder.iterdir()):
         place.folder.rmdir()
     return True

@@ -129,10 +129,16 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
+def _header(lines: Sequence[str], section: str) -> int | None:
+    """The line of a section's header, as configparser finds it: what follows the bracket is no part of the name."""
+    matches = ((number, RawConfigParser.SECTCRE.match(line.strip())) for number, line in enumerate(lines))
+    return next((number for number, match in matches if match and match["header"] == section), None)
+
+
 def _append(text: str, section: str, name: str, value: str) -> tuple[str, str]:
     """Add a value to a setting that is there, as a line of its own below its first, indented further than that."""
     lines = _lines(text)
-    start = lines.index(next(line for line in lines if line.strip() == f"[{section}]"))
+    start = _header(lines, section) or 0
     at = next(n for n in range(start + 1, len(lines)) if _setting(re.split("[=:]", lines[n], maxsplit=1)[0]) == name)
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
     run = f"{indent}    {value}\n"
@@ -142,7 +148,7 @@ def _append(text: str, section: str, name: str, value: str) -> tuple[str, str]:
 def _add(text: str, section: str, settings: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     """Add settings under a section's header, or with a section at the end."""
     lines = _lines(text)
-    start = next((n for n, line in enumerate(lines) if line.strip() == f"[{section}]"), None)
+    start = _header(lines, section)
     below = lines[start + 1 :] if start is not None else []
     # What is indented further than the setting above it would belong to that.
     first = next((line for line in below if line.strip() and line.strip()[0] not in "#;"), "")

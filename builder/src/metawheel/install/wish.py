@@ -74,7 +74,9 @@ def choices_for(
 
 def _split(items: Iterable[str], catalog: Catalog) -> tuple[dict[str, Requirement], tuple[str, ...]]:
     """The items that wrappers install, by project, and the rest."""
-    projects = {name for offer in catalog.offers for name in (*offer.base, *offer.companions)}
+    # Of the kinds that `_groups` takes: what only a narrower one installs goes to the installer as it is.
+    offers = [offer for found in kinds(catalog).values() for offer in found]
+    projects = {name for offer in offers for name in (*offer.base, *offer.companions)}
     ours: dict[str, Requirement] = {}
     others: list[str] = []
     for item in items:
