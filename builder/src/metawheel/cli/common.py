@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,6 +52,8 @@ def print_result(value: str | dict[str, Any]) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        # What its buffer holds would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OutputError(f"standard output: cannot be written: {error.strerror}") from None
 
 
