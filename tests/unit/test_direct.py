@@ -143,3 +143,20 @@ def test_direct_covers_only_what_pypi_hosts_where_it_pins_that_and_tells_the_res
 
     assert {cell.interpreter for cell in wrapper_of(found, "jaxlib-cpu", "0.4").cells} == {"cp311"}
     assert f"linux x86_64: {elsewhere.filename}" in {item.what for item in found.omissions}
+
+
+def test_direct_tells_which_line_would_hold_beside_an_exact_one() -> None:
+    found = _torch([wheel(f"torch-1.0+cu116-{tag}-linux_x86_64.whl", "cu116") for tag in ("cp310-cp310", "cp39-abi3")])
+
+    assert "beside that of an exact interpreter" in _reasons(found)["linux x86_64 cp39-abi3"]
+
+
+def test_direct_has_no_branch_where_pypi_hosts_nothing_that_fits_the_plugin() -> None:
+    source = f'[[source]]\nname = "up"\nkind = "links"\nurl = "{UPSTREAM}page.html"\nprojects = ["jaxlib"]\n'
+    text = JAXLIB.replace("[[source]]", f'{source}folders = {{ "" = "cpu" }}\n\n[[source]]', 1)
+    jaxlib, *rest = jaxlib_files()
+    hosted = wheel("jaxlib-0.5.0-cp310-cp310-manylinux2014_x86_64.whl", None, source="pypi")
+
+    found = plan_of([wheel(jaxlib.filename), hosted, *rest], text=text, flavour="direct")
+
+    assert "PyPI hosts no wheel of it that fits" in _reasons(found, "jaxlib-cuda12")["linux x86_64"]

@@ -65,10 +65,13 @@ def test_an_address_that_upstream_no_longer_lists_is_withdrawn() -> None:
     assert found["torch-cu117==1.13.1"].yanked == reason
 
 
-def test_an_address_that_is_no_longer_the_best_one_is_no_longer_required_but_not_withdrawn() -> None:
-    first = plan_of(FILES, flavour="direct")
-    more = [*FILES, wheel("torch-1.13.1+cu117-cp310-cp310-manylinux2014_x86_64.whl", "cu117")]
-    found = by_key(plan_of(more, record_of(first.wrappers), flavour="direct"))
+@pytest.mark.parametrize("is_hashed", [True, False])
+def test_an_address_that_is_no_longer_the_best_one_is_no_longer_required_but_not_withdrawn(is_hashed: bool) -> None:
+    files = FILES if is_hashed else [replace(file, sha256=None) for file in FILES]
+    options: dict[str, Any] = {"flavour": "direct", "allow_unhashed": True}
+    first = plan_of(files, **options)
+    more = [*files, wheel("torch-1.13.1+cu117-cp310-cp310-manylinux2014_x86_64.whl", "cu117", hashed=is_hashed)]
+    found = by_key(plan_of(more, record_of(first.wrappers), **options))
     old, new = (found[f"torch-cu117==1.13.1{post}"] for post in ("", ".post1"))
     assert [line for line in old.requires if line not in new.requires]
     assert old.yanked is None
@@ -160,8 +163,9 @@ def test_a_free_threaded_build_that_upstream_yanks_yanks_what_was_published_for_
     assert more["torch-cu116==1.0.post1"].reissued == "now also for cp313t on linux x86_64"
 
 
-def test_a_build_for_older_systems_that_upstream_yanks_yanks_what_was_published_for_them() -> None:
-    files = [wheel(f"{CU116}-cp312-cp312-{tag}_x86_64.whl", "cu116") for tag in ("manylinux_2_28", "manylinux2014")]
+@pytest.mark.parametrize("older", ["manylinux2014", "musllinux_1_2"])
+def test_a_build_for_other_systems_that_upstream_yanks_yanks_what_was_published_for_them(older: str) -> None:
+    files = [wheel(f"{CU116}-cp312-cp312-{tag}_x86_64.whl", "cu116") for tag in ("manylinux_2_28", older)]
 
     found = by_key(plan_of([files[0], replace(files[1], yanked="no")], record_of(plan_of(files).wrappers)))
 

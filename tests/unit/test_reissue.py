@@ -38,11 +38,13 @@ def test_a_new_cell_upstream_is_a_post_release_and_the_first_stays_as_it_was() -
     assert {file.filename for file in old.files} >= {file.filename for file in by_key(FIRST)[old.key].files}
 
 
-def test_what_requires_a_reissued_wrapper_requires_its_new_version() -> None:
-    found = by_key(plan_of(NEW_CELL, RECORD))
-    assert found["torch-cuda==1.13.1.post1"].requires == ("torch-cu117==1.13.1.post1",)
-    assert dict(found["torch-cuda==1.13.1.post1"].extras) == {"vision": ("torch-cu117[vision]==1.13.1.post1",)}
-    assert found["torch-cuda==1.13.1"].requires == ("torch-cu117==1.13.1",)
+@pytest.mark.parametrize("name", ["torch-cuda", "torch-any"])  # in the alphabet after what it requires, and before
+def test_what_requires_a_reissued_wrapper_requires_its_new_version(name: str) -> None:
+    text = TORCH.replace('"torch-cuda"', f'"{name}"')
+    found = by_key(plan_of(NEW_CELL, record_of(plan_of(FILES, text=text).wrappers), text=text))
+    assert found[f"{name}==1.13.1.post1"].requires == ("torch-cu117==1.13.1.post1",)
+    assert dict(found[f"{name}==1.13.1.post1"].extras) == {"vision": ("torch-cu117[vision]==1.13.1.post1",)}
+    assert found[f"{name}==1.13.1"].requires == ("torch-cu117==1.13.1",)
 
 
 def test_a_build_that_upstream_yanks_is_reissued_without_it_and_the_first_is_yanked_with_the_reason() -> None:

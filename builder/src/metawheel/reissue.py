@@ -235,7 +235,7 @@ def _build(requirements: Iterable[Requirement], tag: Tag, platform: Platform) ->
     environment = {
         "sys_platform": platform.sys_platform,
         "platform_machine": platform.machine,
-        "python_version": ".".join(map(str, version if len(version) > 1 else (3, 99))),
+        "python_version": ".".join(map(str, version)),
     }
     for requirement in requirements:
         if requirement.marker is None or requirement.marker.evaluate(environment):
