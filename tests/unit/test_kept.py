@@ -163,11 +163,16 @@ def test_a_free_threaded_build_that_upstream_yanks_yanks_what_was_published_for_
     assert more["torch-cu116==1.0.post1"].reissued == "now also for cp313t on linux x86_64"
 
 
-@pytest.mark.parametrize("older", ["manylinux2014", "musllinux_1_2"])
-def test_a_build_for_other_systems_that_upstream_yanks_yanks_what_was_published_for_them(older: str) -> None:
-    files = [wheel(f"{CU116}-cp312-cp312-{tag}_x86_64.whl", "cu116") for tag in ("manylinux_2_28", older)]
+@pytest.mark.parametrize(
+    ("older", "more"), [("manylinux2014", []), ("manylinux2014", ["musllinux_1_1"]), ("musllinux_1_2", [])]
+)
+def test_a_build_for_other_systems_that_upstream_yanks_yanks_what_was_published_for_them(
+    older: str, more: list[str]
+) -> None:
+    tags = ("manylinux_2_28", older, *more)
+    one, two, *rest = (wheel(f"{CU116}-cp312-cp312-{tag}_x86_64.whl", "cu116") for tag in tags)
 
-    found = by_key(plan_of([files[0], replace(files[1], yanked="no")], record_of(plan_of(files).wrappers)))
+    found = by_key(plan_of([one, replace(two, yanked="no"), *rest], record_of(plan_of([one, two]).wrappers)))
 
     assert "no longer for older systems on linux x86_64" in (found["torch-cu116==1.0"].yanked or "")
 

@@ -327,13 +327,19 @@ def test_backends_are_ordered_as_numbers() -> None:
     assert sorted(set(backends), key=natural) == backends
 
 
-@pytest.mark.parametrize("vision", ["torchvision-0.14.1+cpu-cp310-cp310-linux_x86_64.whl", None])
-def test_a_rule_adds_nothing_that_cannot_be_pinned(vision: str | None) -> None:
+@pytest.mark.parametrize(
+    ("name", "is_hashed", "reason"),
+    [
+        ("torchvision-0.14.1+cpu-cp310-cp310-linux_x86_64.whl", True, "pins no build that is told from others"),
+        ("torchvision-0.14.1-py3-none-any.whl", False, "states no sha256"),
+    ],
+)
+def test_a_rule_adds_nothing_that_cannot_be_pinned(name: str, is_hashed: bool, reason: str) -> None:
     text = TORCH.replace('name = "torch-cpu"', 'name = "torch-cpu"\nadds = ["torchvision"]')
-    name = vision or "torchvision-0.14.1-py3-none-any.whl"
-    companion = wheel(name, "cpu", hashed=vision is not None, requires=["torch==1.13.1"])
+    companion = wheel(name, "cpu", hashed=is_hashed, requires=["torch==1.13.1"])
 
     found = plan_of([wheel("torch-1.13.1+cpu-cp310-cp310-linux_x86_64.whl", "cpu"), companion], text=text)
 
     assert "torch-cpu" not in {wrapper.name for wrapper in found.wrappers}
-    assert "torchvision" in {item.what for item in found.omissions if item.wrapper == "torch-cpu"}
+    reasons = {item.what: item.reason for item in found.omissions if item.wrapper == "torch-cpu"}
+    assert reason in reasons["torchvision"]
