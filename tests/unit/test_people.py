@@ -274,7 +274,7 @@ def test_a_yank_without_a_reason_is_a_yank(small: tuple[tuple[Family, ...], Plan
     assert [notice.get_text() for notice in page.select(".notice")] == ["Yanked. Upstream gives no reason."]
 
 
-def test_the_newest_version_that_a_page_names_is_not_a_yanked_one(small: tuple[tuple[Family, ...], Plan]) -> None:
+def test_a_yanked_version_is_not_the_newest_and_covers_nothing(small: tuple[tuple[Family, ...], Plan]) -> None:
     families, plan = small
     cu116 = next(wrapper for wrapper in plan.wrappers if wrapper.name == "torch-cu116")
     newer = dataclasses.replace(cu116, version="1.13.1.post1", yanked="broken")
@@ -282,14 +282,6 @@ def test_the_newest_version_that_a_page_names_is_not_a_yanked_one(small: tuple[t
     page = next(page for page in groups.pages if page.name == "torch-cu116")
     assert [wrapper.version for wrapper in page.versions] == ["1.13.1.post1", "1.13.1"]
     assert page.newest == cu116
-
-
-def test_a_yanked_version_covers_nothing_on_the_map_of_all_versions(small: tuple[tuple[Family, ...], Plan]) -> None:
-    families, plan = small
-    cu116 = next(wrapper for wrapper in plan.wrappers if wrapper.name == "torch-cu116")
-    newer = dataclasses.replace(cu116, version="1.13.1.post1", yanked="broken")
-    (groups,) = group(families, dataclasses.replace(plan, wrappers=(*plan.wrappers, newer)))
-    page = next(page for page in groups.pages if page.name == "torch-cu116")
     assert {cell.newest for _, row in page.reach for cell in row if cell is not None} == {"1.13.1"}
 
 

@@ -232,9 +232,8 @@ def lay_down(stage: Stage, old: Manifest | None, new: Manifest, pages: Mapping[s
     """
     made = set(os.listdir(stage.folder(FILES)))
     changed: list[str] = []
-    files = _files(new)
-    for path, name in files.items():
-        if name in made:
+    for path in sorted(new.files.keys() - new.pages.keys()):
+        if path.removeprefix(f"{FILES}/") in made:
             changed.append(path)
         else:
             stage.link(path)
@@ -243,14 +242,7 @@ def lay_down(stage: Stage, old: Manifest | None, new: Manifest, pages: Mapping[s
             changed.append(path)
             stage.write(path, content)
     stage.write(MANIFEST, new.dump())
-    before = set() if old is None else {*old.pages, *_files(old)}
-    return (*changed, *sorted(before - set(files) - set(pages)))
-
-
-def _files(manifest: Manifest) -> dict[str, str]:
-    """A site's wheels and their METADATA: path → file name."""
-    names = (name for wheel in sorted(manifest.wheels) for name in (wheel, f"{wheel}.metadata"))
-    return {f"{FILES}/{name}": name for name in names}
+    return (*changed, *sorted(set() if old is None else old.files.keys() - new.files.keys()))
 
 
 def page_digests(pages: Mapping[str, bytes]) -> dict[str, str]:

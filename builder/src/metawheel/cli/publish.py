@@ -189,7 +189,7 @@ def _deliver(target: Target, note: Note) -> Sent:
                 folder_keys=target.folder_keys,
                 begun=begun,
             )
-    begun()
+    begun()  # where nothing was left to copy, too
     where = str(target.folder or target.store)
     return Sent(text=delivered_text(delivered, where), data=delivered_json(delivered, where))
 
